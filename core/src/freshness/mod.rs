@@ -1,0 +1,1 @@
+//! What headers an answer gets: `Cache-Control`, `ETag`, surrogate keys.

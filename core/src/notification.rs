@@ -1,0 +1,1 @@
+//! What a change means for a query: add, change, move, remove.

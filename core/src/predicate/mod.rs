@@ -1,0 +1,1 @@
+//! Compiled filters, evaluated on raw BSON.

@@ -1,0 +1,1 @@
+//! Queries: the filter language, its canonical form and key, sort, projection.

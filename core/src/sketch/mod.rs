@@ -1,0 +1,1 @@
+//! The Expiring Bloom Filter: hashing, counting, flat bits, wire bytes.

@@ -1,0 +1,1 @@
+//! Lifetimes: write rates, the Poisson quantile, the average of observed lifetimes.

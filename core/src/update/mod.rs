@@ -1,0 +1,1 @@
+//! Update operators and merge patches, applied to raw BSON.
