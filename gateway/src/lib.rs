@@ -1,1 +1,3 @@
-//! Placeholder.
+//! The HTTP edge of Freshet.
+
+pub mod store;
