@@ -1,0 +1,3 @@
+//! Where changes come from.
+
+pub mod port;

@@ -1,0 +1,3 @@
+//! The sketch behind one port: in process, or in Redis.
+
+pub mod port;
