@@ -81,7 +81,8 @@ mod tests {
     use super::*;
 
     fn generation() -> Generation {
-        crate::tier::Tier::new(1 << 20, 1 << 20).generation("k")
+        let namespace = freshet_core::name::Namespace::new("d", "c").expect("valid");
+        crate::tier::Tier::new(1 << 20, 1 << 20).generation(&namespace, &Key::from("k"))
     }
 
     #[tokio::test]

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use freshet_core::key::Key;
+use freshet_core::name::Namespace;
 use freshet_core::time::Moment;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -34,11 +35,18 @@ pub struct Tier {
     entry_bytes_max: usize,
 }
 
-/// The state of a key's invalidation counters at the moment a fill began.
+/// The state of a key's invalidation at the moment a fill began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Generation {
-    slot: u64,
+    key: Counter,
+    collection: Counter,
     everything: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Counter {
+    slot: usize,
+    value: u64,
 }
 
 #[derive(Clone)]
@@ -54,7 +62,7 @@ impl Tier {
     /// A tier of `bytes_max`; answers above `entry_bytes_max` are not kept.
     #[must_use]
     pub fn new(bytes_max: u64, entry_bytes_max: usize) -> Tier {
-        let items = usize::try_from(bytes_max / 4096).unwrap_or(usize::MAX).max(16);
+        let items = usize::try_from(bytes_max / 4096).unwrap_or(usize::MAX).clamp(16, 1 << 20);
         Tier {
             entries: Cache::with_weighter(items, bytes_max, ByBytes),
             slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
@@ -67,36 +75,50 @@ impl Tier {
     #[must_use]
     pub fn get(&self, key: &str, now: Moment) -> Option<Arc<Entry>> {
         let entry = self.entries.get(key)?;
-        let current = self.generation(&entry.base) == entry.generation;
-        (current && entry.is_fresh(now)).then_some(entry)
+        (self.is_current(&entry.generation) && entry.is_fresh(now)).then_some(entry)
     }
 
-    /// The generation of a base key (a record's key without parameters, a query's key). Taken before the read.
+    /// The generation of a key. Taken before the read begins.
     #[must_use]
-    pub fn generation(&self, base: &str) -> Generation {
+    pub fn generation(&self, namespace: &Namespace, key: &Key) -> Generation {
+        let count = |slot: usize| Counter {
+            slot,
+            value: self.slots[slot].load(Ordering::Acquire),
+        };
         Generation {
-            slot: self.slot(base).load(Ordering::Acquire),
+            key: count(slot_of(base(key.as_str()))),
+            collection: count(slot_of(&namespace.path())),
             everything: self.everything.load(Ordering::Acquire),
         }
     }
 
     /// Keeps an entry, unless it is too large or was invalidated since its generation was taken.
     pub fn put(&self, key: Key, entry: Arc<Entry>) {
-        if entry.answer.body.len() > self.entry_bytes_max || self.entries.capacity() == 0 {
-            return;
-        }
-        if self.generation(&entry.base) == entry.generation {
+        if entry.answer.body.len() <= self.entry_bytes_max && self.is_current(&entry.generation) {
             self.entries.insert(key, entry);
         }
     }
 
-    /// From now on, no entry of this base key that was filled before is served.
-    pub fn invalidate(&self, base: &str) {
-        self.slot(base).fetch_add(1, Ordering::AcqRel);
-        self.entries.remove(base);
+    /// From now on, nothing of this key that was filled before is served. A record's key stands for all its
+    /// representations.
+    pub fn invalidate(&self, key: &Key) {
+        self.slots[slot_of(base(key.as_str()))].fetch_add(1, Ordering::AcqRel);
+        self.entries.remove(key.as_str());
     }
 
-    /// From now on, nothing that was filled before is served (C8).
+    /// The same for everything of a collection.
+    pub fn invalidate_collection(&self, namespace: &Namespace) {
+        let path = namespace.path();
+        self.slots[slot_of(&path)].fetch_add(1, Ordering::AcqRel);
+        let below = format!("{path}/");
+        let query = format!("{path}?");
+        self.entries.retain(|key, _| {
+            let key = key.as_str();
+            !(key == path || key.starts_with(&below) || key.starts_with(&query))
+        });
+    }
+
+    /// The same for everything (C8).
     pub fn invalidate_all(&self) {
         self.everything.fetch_add(1, Ordering::AcqRel);
         self.entries.clear();
@@ -108,12 +130,120 @@ impl Tier {
         (self.entries.len(), self.entries.weight())
     }
 
-    fn slot(&self, base: &str) -> &AtomicU64 {
-        // FNV-1a: well spread over the low bits, and nothing an attacker gains from colliding but misses.
-        let hash = base.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        #[allow(clippy::cast_possible_truncation)]
-        &self.slots[(hash ^ (hash >> 32)) as usize % SLOTS]
+    fn is_current(&self, generation: &Generation) -> bool {
+        let stands = |counter: Counter| self.slots[counter.slot].load(Ordering::Acquire) == counter.value;
+        stands(generation.key)
+            && stands(generation.collection)
+            && self.everything.load(Ordering::Acquire) == generation.everything
+    }
+}
+
+impl freshet_invalidation::Tier for Tier {
+    fn drop_keys(&self, keys: &[Key]) {
+        for key in keys {
+            self.invalidate(key);
+        }
+    }
+
+    fn drop_collection(&self, namespace: &Namespace) {
+        self.invalidate_collection(namespace);
+    }
+
+    fn drop_all(&self) {
+        self.invalidate_all();
+    }
+}
+
+/// What a key's invalidation is counted by: a record's path whatever the representation, else the whole key.
+fn base(key: &str) -> &str {
+    let path = key.split('?').next().unwrap_or(key);
+    let mut segments = path.split('/').skip(4);
+    match (segments.next(), segments.next()) {
+        (Some(id), None) if !id.starts_with('_') => path,
+        _ => key,
+    }
+}
+
+/// FNV-1a: well spread, and all that an attacker gains from colliding keys is misses.
+fn slot_of(text: &str) -> usize {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    #[allow(clippy::cast_possible_truncation)]
+    let folded = (hash ^ (hash >> 32)) as usize;
+    folded % SLOTS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use freshet_core::freshness::{Lifetimes, etag};
+    use freshet_core::time::{Position, Ttl};
+
+    fn namespace() -> Namespace {
+        Namespace::new("db", "c").expect("valid")
+    }
+
+    fn entry(generation: Generation, m: u32, s: u32) -> Arc<Entry> {
+        let answer = Answer {
+            headers: http::HeaderMap::new(),
+            body: Bytes::from_static(b"{}"),
+            etag: etag(b"{}"),
+            position: Position(1),
+        };
+        let lifetimes = Lifetimes {
+            m: Ttl(m),
+            s: Ttl(s),
+        };
+        Arc::new(Entry::new(answer, lifetimes, Moment(0), generation))
+    }
+
+    #[test]
+    fn c2_a_slow_fill_does_not_outlive_its_invalidation() {
+        let tier = Tier::new(1 << 20, 1 << 20);
+        let key = Key::from("/v1/db/c?limit=5");
+        let before = tier.generation(&namespace(), &key);
+        tier.invalidate(&key);
+        tier.put(key.clone(), entry(before, 10, 10));
+        assert!(tier.get(key.as_str(), Moment(0)).is_none());
+        tier.put(key.clone(), entry(tier.generation(&namespace(), &key), 10, 10));
+        assert!(tier.get(key.as_str(), Moment(0)).is_some());
+    }
+
+    #[test]
+    fn a_record_is_invalidated_in_all_its_representations_and_a_collection_as_a_whole() {
+        let tier = Tier::new(1 << 20, 1 << 20);
+        let keys = ["/v1/db/c/1", "/v1/db/c/1?fields=a", "/v1/db/c/2", "/v1/db/c?limit=1", "/v1/db/c/_count"];
+        let fill = || {
+            for key in keys.map(Key::from) {
+                tier.put(key.clone(), entry(tier.generation(&namespace(), &key), 10, 10));
+            }
+        };
+        let held = || keys.map(|key| tier.get(key, Moment(0)).is_some());
+        fill();
+        tier.invalidate(&Key::from("/v1/db/c/1"));
+        assert_eq!(held(), [false, false, true, true, true]);
+        fill();
+        tier.invalidate_collection(&namespace());
+        assert_eq!(held(), [false; 5]);
+        fill();
+        tier.invalidate_all();
+        assert_eq!(held(), [false; 5]);
+    }
+
+    #[test]
+    fn c3_lifetimes_run_down_from_the_moment_of_issue() {
+        let tier = Tier::new(1 << 20, 1 << 20);
+        let key = Key::from("/v1/db/c");
+        tier.put(key.clone(), entry(tier.generation(&namespace(), &key), 3, 60));
+        let served = |ms| {
+            tier.get("/v1/db/c", Moment(ms))
+                .map(|entry| entry.cache_control(Moment(ms)))
+        };
+        assert_eq!(served(0).expect("fresh"), "public, max-age=3, s-maxage=60");
+        assert_eq!(served(1).expect("fresh"), "public, max-age=2, s-maxage=59");
+        assert_eq!(served(2000).expect("fresh"), "public, max-age=1, s-maxage=58");
+        assert!(served(2001).is_none());
     }
 }
