@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use crate::store::StoreError;
+
 /// The kinds of error: one word, status and title each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -197,6 +199,29 @@ impl Problem {
             document.insert("parameter".into(), cut(parameter).into());
         }
         serde_json::Value::Object(document).to_string().into_bytes()
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Problem {
+        let internal = error.to_string();
+        let problem = match error {
+            StoreError::Unavailable(_) => Problem::new(Kind::Unavailable, "the database cannot be reached"),
+            StoreError::Timeout(_) => Problem::new(Kind::Unavailable, "the database did not answer in time"),
+            StoreError::DuplicateId => Problem::new(Kind::DuplicateId, "a record with this _id exists"),
+            StoreError::DuplicateValue => {
+                Problem::new(Kind::DuplicateId, "a record with this value of a unique field exists")
+            }
+            StoreError::TooLarge => Problem::new(Kind::TooLarge, "the record is larger than the database takes"),
+            StoreError::Rejected => Problem::new(Kind::Rejected, "the collection's validation refused the record"),
+            StoreError::Conflict => Problem::new(Kind::Conflict, "other writers kept changing the record"),
+            StoreError::Unsupported(what) => Problem::malformed(what),
+            StoreError::BadRequest(what) => Problem::malformed(what),
+            StoreError::Forbidden(_) | StoreError::Internal(_) => {
+                Problem::new(Kind::Internal, "the database failed")
+            }
+        };
+        problem.because(internal)
     }
 }
 

@@ -44,7 +44,7 @@ pub async fn fetch(app: &App, asked: &Asked, from: Position) -> Result<Fetched, 
                     .ok_or_else(|| Problem::new(Kind::NotFound, "there is no such record"))?;
                 let shown = record.projection.apply(&document).map_err(corrupt)?;
                 Ok(Fetched {
-                    body: document_body(&shown, record.rep)?,
+                    body: document_body(&shown, record.rep),
                     position: got.position,
                     members: Vec::new(),
                 })
@@ -125,36 +125,34 @@ fn item(query: &Query, document: &RawDocument, body: &mut Vec<u8>) -> Result<(),
         return Ok(());
     }
     if query.projection.is_all() {
-        return write(document, query.rep, body);
+        write(document, query.rep, body);
+        return Ok(());
     }
     let shown = query.projection.apply(document).map_err(corrupt)?;
-    write(&shown, query.rep, body)
+    write(&shown, query.rep, body);
+    Ok(())
 }
 
 /// One document as a body.
-///
-/// # Errors
-/// 500 for a document that is not valid BSON.
-pub fn document_body(document: &RawDocument, rep: Rep) -> Result<Bytes, Problem> {
+#[must_use]
+pub fn document_body(document: &RawDocument, rep: Rep) -> Bytes {
     let mut body = Vec::with_capacity(document.as_bytes().len() * 2);
-    write(document, rep, &mut body)?;
-    Ok(body.into())
+    write(document, rep, &mut body);
+    body.into()
 }
 
 /// Several documents as the body of an insert's answer.
-///
-/// # Errors
-/// As [`document_body`].
-pub fn items_body(documents: &[RawDocumentBuf], rep: Rep) -> Result<Bytes, Problem> {
+#[must_use]
+pub fn items_body(documents: &[RawDocumentBuf], rep: Rep) -> Bytes {
     let mut body = b"{\"items\":[".to_vec();
     for (index, document) in documents.iter().enumerate() {
         if index > 0 {
             body.push(b',');
         }
-        write(document, rep, &mut body)?;
+        write(document, rep, &mut body);
     }
     body.extend_from_slice(b"]}");
-    Ok(body.into())
+    body.into()
 }
 
 /// A document's id.
@@ -177,14 +175,12 @@ pub fn record_key(namespace: &Namespace, id: &RecordId) -> Key {
     namespace.record_key(&id.segment())
 }
 
-fn write(document: &RawDocument, rep: Rep, body: &mut Vec<u8>) -> Result<(), Problem> {
+fn write(document: &RawDocument, rep: Rep, body: &mut Vec<u8>) {
     let mode = match rep {
         Rep::Relaxed => Mode::Relaxed,
         Rep::Canonical => Mode::Canonical,
     };
-    ejson::write_document(document, mode, body).map_err(|error| {
-        Problem::new(Kind::Internal, "a stored record cannot be written").because(error.to_string())
-    })
+    ejson::write_document(document, mode, body);
 }
 
 fn corrupt(error: bson::raw::Error) -> Problem {
