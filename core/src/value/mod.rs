@@ -1,1 +1,11 @@
 //! Values: BSON order and equality as MongoDB has them, dotted paths, Extended JSON.
+
+mod build;
+pub mod canonical;
+pub mod compare;
+pub mod decimal;
+pub mod ejson;
+mod json;
+pub mod number;
+
+pub use build::{Builder, DOCUMENT_BYTES_MAX, Place};
