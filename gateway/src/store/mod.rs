@@ -4,9 +4,13 @@
 //! (`tests/store_conformance.rs`), and a read's position means the same in both: a lower bound that was
 //! committed before the read began (rule C1).
 
+mod check;
 mod documents;
+mod mongo;
 mod port;
 
+pub use check::DOCUMENT_BYTES_MAX;
+pub use mongo::{MongoOptions, MongoStore};
 pub use port::{
     Answer, Counted, Decide, DecideRecord, Decision, Documents, Find, Found, Got, Images, Modified,
     OwnedFind, Read, Refused, Store, StoreError, Transacted, Write, Written,
