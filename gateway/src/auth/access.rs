@@ -14,6 +14,9 @@ use crate::error::{Kind, Problem};
 /// Databases that belong to MongoDB itself: never opened, whatever a rule says.
 const SYSTEM_DATABASES: [&str; 3] = ["admin", "config", "local"];
 
+/// Collections that the gateway keeps for itself: never opened either.
+const OWN_PREFIX: &str = "freshet.";
+
 /// All rules.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
@@ -111,7 +114,7 @@ impl Access {
     }
 
     fn rule(&self, namespace: &Namespace) -> Option<&Rule> {
-        if SYSTEM_DATABASES.contains(&namespace.db()) {
+        if SYSTEM_DATABASES.contains(&namespace.db()) || namespace.collection().starts_with(OWN_PREFIX) {
             return None;
         }
         let name = namespace.to_string();

@@ -81,8 +81,8 @@ pub struct Limits {
     pub read_timeout: Duration,
     /// Reads that wait for the database at once; more are refused with 503.
     pub reads_in_flight_max: u64,
-    /// Idempotency keys remembered at once.
-    pub idempotency_keys_max: u64,
+    /// Writes under way at once; more are refused with 429.
+    pub writes_in_flight_max: u64,
 }
 
 /// How long answers may live.
@@ -281,7 +281,7 @@ impl Limits {
             insert_documents_max: r.get("insert_documents_max", 1000, "Documents in one insert; more is 413."),
             read_timeout: r.get("read_timeout", secs(10), "Time the database may take for one read; longer is 503."),
             reads_in_flight_max: r.get("reads_in_flight_max", 512, "Reads that wait for the database at once; more are 503."),
-            idempotency_keys_max: r.get("idempotency_keys_max", 100_000, "Idempotency keys remembered at once, each for 24 h; more are 429."),
+            writes_in_flight_max: r.get("writes_in_flight_max", 256, "Writes under way at once; more are 429."),
         };
         if limits.url_bytes_max.0 > 16 << 10 || limits.url_bytes_max.0 < 256 {
             r.wrong("url_bytes_max", "`limits.url_bytes_max` must be from 256B to 16KiB");
