@@ -57,6 +57,8 @@ pub struct MongoSource {
     probed: Option<Moment>,
     heard: Moment,
     through: Position,
+    /// Where a source without a token began. `startAtOperationTime` repeats the change at that very time.
+    floor: Position,
     /// The token of the last whole event or empty reply.
     token: Option<RawDocumentBuf>,
 }
@@ -83,6 +85,7 @@ impl MongoSource {
             probe: None,
             probed: None,
             through: Position::ZERO,
+            floor: Position::ZERO,
             token: None,
         }
     }
@@ -103,6 +106,7 @@ impl MongoSource {
                 .await
                 .map_err(unavailable)?;
             self.through = now;
+            self.floor = now;
             self.start = Start::At(now);
         }
         let opened = open::stream(&self.client, features, &self.start).await;
@@ -187,7 +191,12 @@ impl MongoSource {
             self.start = Start::After(token.clone());
             self.token = Some(token);
         }
-        let events = events.into_iter().map(|event| event.change).collect();
+        let floor = self.floor;
+        let events = events
+            .into_iter()
+            .map(|event| event.change)
+            .filter(|change| change.position > floor)
+            .collect();
         Ok(self.batch(events, read.reached))
     }
 
