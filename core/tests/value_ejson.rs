@@ -13,7 +13,7 @@ fn relaxed(value: RawBsonRef<'_>) -> String {
 fn written(value: RawBsonRef<'_>, mode: Mode) -> String {
     let mut out = Vec::new();
     write_value(value, mode, &mut out);
-    String::from_utf8(out).unwrap()
+    String::from_utf8(out).expect("the text is UTF-8")
 }
 
 #[test]

@@ -5,7 +5,10 @@ pub mod canonical;
 pub mod compare;
 pub mod decimal;
 pub mod ejson;
+pub mod id;
 mod json;
 pub mod number;
+pub mod path;
+pub mod sort;
 
 pub use build::{Builder, DOCUMENT_BYTES_MAX, Place};

@@ -39,6 +39,12 @@ pub(crate) trait Style {
     fn date(&self, out: &mut impl Sink, ms: i64) {
         canonical_date(out, ms);
     }
+    /// A symbol.
+    fn symbol(&self, out: &mut impl Sink, text: &str) {
+        out.put("{\"$symbol\":");
+        json::quote(out, text);
+        out.put("}");
+    }
     /// A regular expression.
     fn regex(&self, out: &mut impl Sink, regex: RawRegexRef<'_>) {
         put_regex(out, regex.pattern.as_str(), regex.options.as_str());
@@ -211,6 +217,7 @@ fn begin<'a>(value: RawBsonRef<'a>, style: &impl Style, out: &mut impl Sink) -> 
         | RawBsonRef::Decimal128(_) => style.number(out, value),
         RawBsonRef::DateTime(date) => style.date(out, date.timestamp_millis()),
         RawBsonRef::RegularExpression(regex) => style.regex(out, regex),
+        RawBsonRef::Symbol(text) => style.symbol(out, text),
         other => put_rare(other, out),
     }
     None
@@ -227,11 +234,6 @@ fn put_rare(value: RawBsonRef<'_>, out: &mut impl Sink) {
             out.put(",\"i\":");
             json::integer(out, t.increment.into());
             out.put("}}");
-        }
-        RawBsonRef::Symbol(text) => {
-            out.put("{\"$symbol\":");
-            json::quote(out, text);
-            out.put("}");
         }
         RawBsonRef::JavaScriptCode(text) => {
             out.put("{\"$code\":");
