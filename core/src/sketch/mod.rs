@@ -2,7 +2,11 @@
 //! (rules C2–C4, C8). Hashing, counting and flat bits, the state machine, the wire bytes. Pure: the
 //! moment is an argument, the salt is given.
 
+pub mod counting;
 pub mod hash;
+pub mod machine;
+pub mod recent;
+mod space;
 pub mod wire;
 
 /// One life of the sketch: what was issued in an earlier one is no longer accounted for (rule C8).
