@@ -96,7 +96,7 @@ describe('laws', () => {
         fc.pre(once !== null);
         expect(canonical(JSON.parse(once as string))).toBe(once);
       }),
-      { numRuns: 400 },
+      { numRuns: 200 },
     );
   });
 
@@ -105,7 +105,7 @@ describe('laws', () => {
       fc.property(filter, (f) => {
         expect(canonical(shuffled(f, true) as object)).toBe(canonical(f));
       }),
-      { numRuns: 400 },
+      { numRuns: 200 },
     );
   });
 
