@@ -82,7 +82,7 @@ impl From<i64> for Decimal {
 }
 
 impl Decimal {
-    /// The double rounded to `digits` significant digits (at most 34), half to even.
+    /// The double with exactly `digits` significant digits (at most 34), trailing zeros included.
     #[must_use]
     pub fn from_f64(value: f64, digits: u32) -> Decimal {
         if value.is_nan() {
@@ -95,11 +95,7 @@ impl Decimal {
         let precision = digits.clamp(1, DIGITS_MAX) as usize - 1;
         // 34 digits, a point and an exponent of five characters fit.
         let _ = write!(text, "{:.precision$e}", value.abs());
-        let (mut coefficient, mut exponent, _) = leading_digits(text.as_str());
-        while coefficient != 0 && coefficient.is_multiple_of(10) {
-            coefficient /= 10;
-            exponent += 1;
-        }
+        let (coefficient, mut exponent, _) = leading_digits(text.as_str());
         if coefficient == 0 {
             exponent = 0;
         }
