@@ -29,7 +29,11 @@ struct Seen {
 #[tokio::test]
 async fn every_filter_answers_as_the_server_does() {
     let mongo = Parts::mongo().await.unwrap();
-    let database = mongo.client().await.unwrap().database(&fresh_database_name());
+    let database = mongo
+        .client()
+        .await
+        .unwrap()
+        .database(&fresh_database_name());
     let mut seen = Seen::default();
     for seed in SEEDS.into_iter().chain([fresh_seed()]) {
         batch(&database, seed, &mut seen).await;
@@ -38,14 +42,22 @@ async fn every_filter_answers_as_the_server_does() {
     let share = seen.matching * 100 / seen.pairs;
     println!("{seen:?}, {share} % match");
     assert!(seen.pairs >= 200_000, "too few pairs: {seen:?}");
-    assert!((5..=60).contains(&share), "{share} % of the pairs match: a check that cannot fail");
-    assert!(seen.undecidable * 10 < FILTERS, "too many undecidable: {seen:?}");
+    assert!(
+        (5..=60).contains(&share),
+        "{share} % of the pairs match: a check that cannot fail"
+    );
+    assert!(
+        seen.undecidable * 10 < FILTERS,
+        "too many undecidable: {seen:?}"
+    );
 }
 
 async fn batch(database: &Database, seed: u64, seen: &mut Seen) {
     println!("seed {seed}");
     let mut nasty = Nasty::of(seed);
-    let documents: Vec<RawDocumentBuf> = (0..DOCUMENTS).map(|id| nasty.stored(i32::try_from(id).unwrap())).collect();
+    let documents: Vec<RawDocumentBuf> = (0..DOCUMENTS)
+        .map(|id| nasty.stored(i32::try_from(id).unwrap()))
+        .collect();
     let collection = format!("c{seed}");
     insert(database, &collection, &documents).await;
     for _ in 0..FILTERS {
@@ -77,9 +89,15 @@ async fn check(
     };
     let canonical = parsed.to_document();
     let canonical_shown = bson::Document::try_from(canonical.clone()).unwrap();
-    let again = find(database, collection, canonical).await.map_err(|error| format!("the server refuses the canonical {canonical_shown} of {shown}: {error}"))?;
+    let again = find(database, collection, canonical)
+        .await
+        .map_err(|error| {
+            format!("the server refuses the canonical {canonical_shown} of {shown}: {error}")
+        })?;
     if again != theirs {
-        return Err(format!("canonical form changes the answer:\n{shown}\n{canonical_shown}\n{theirs:?}\n{again:?}"));
+        return Err(format!(
+            "canonical form changes the answer:\n{shown}\n{canonical_shown}\n{theirs:?}\n{again:?}"
+        ));
     }
     let Ok(predicate) = Predicate::compile(&parsed) else {
         seen.undecidable += 1;
@@ -92,7 +110,9 @@ async fn check(
         seen.matching += usize::from(theirs);
         if ours != theirs {
             let document = bson::Document::try_from(document.clone()).unwrap();
-            return Err(format!("we say {ours}, the server {theirs}:\n{shown}\n{document}"));
+            return Err(format!(
+                "we say {ours}, the server {theirs}:\n{shown}\n{document}"
+            ));
         }
     }
     Ok(())
@@ -105,11 +125,19 @@ async fn insert(database: &Database, collection: &str, documents: &[RawDocumentB
     }
     let command = rawdoc! { "insert": collection, "documents": array };
     let answer = database.run_raw_command(command).await.unwrap();
-    assert_eq!(answer.get_i32("n").unwrap() as usize, documents.len(), "{answer}");
+    assert_eq!(
+        answer.get_i32("n").unwrap() as usize,
+        documents.len(),
+        "{answer}"
+    );
 }
 
 /// The ids that match, ascending.
-async fn find(database: &Database, collection: &str, filter: RawDocumentBuf) -> Result<Vec<i32>, mongodb::error::Error> {
+async fn find(
+    database: &Database,
+    collection: &str,
+    filter: RawDocumentBuf,
+) -> Result<Vec<i32>, mongodb::error::Error> {
     let command = rawdoc! {
         "find": collection,
         "filter": RawBson::Document(filter),
@@ -118,8 +146,15 @@ async fn find(database: &Database, collection: &str, filter: RawDocumentBuf) -> 
         "singleBatch": true,
     };
     let answer = database.run_raw_command(command).await?;
-    let batch = answer.get_document("cursor").unwrap().get_array("firstBatch").unwrap();
-    let mut ids: Vec<i32> = batch.iter().map(|d| d.as_document().unwrap().get_i32("_id").unwrap()).collect();
+    let batch = answer
+        .get_document("cursor")
+        .unwrap()
+        .get_array("firstBatch")
+        .unwrap();
+    let mut ids: Vec<i32> = batch
+        .iter()
+        .map(|d| d.as_document().unwrap().get_i32("_id").unwrap())
+        .collect();
     ids.sort_unstable();
     Ok(ids)
 }
