@@ -35,7 +35,7 @@ install: ## Get the real parts that the tests need: MongoDB, Redis, Varnish, Chr
 .PHONY: format
 format: ## Format the Rust and the TypeScript code
 	cargo fmt --all
-	cd sdk-ts && npx biome check --write .
+	cd sdk-ts && npx biome check --write . && npx biome check --config-path=. --write ../infra/fixture-ts
 
 .PHONY: lint
 lint: ## Formatting, clippy, documentation, licences and sources of dependencies; warnings are errors
@@ -45,7 +45,7 @@ lint: ## Formatting, clippy, documentation, licences and sources of dependencies
 	infra/install deny
 	$(DENY) --log-level error --locked check --hide-inclusion-graph bans licenses sources
 	infra/install sdk
-	cd sdk-ts && npm run check --silent
+	cd sdk-ts && npm run check --silent && npx biome ci --config-path=. ../infra/fixture-ts
 
 .PHONY: test-rust
 test-rust: ## The tests of the Rust crates, against real parts

@@ -11,7 +11,7 @@ use mongodb::Database;
 use nasty::{Nasty, fresh_seed};
 
 /// Always run: the first is arbitrary, the others once failed.
-const SEEDS: [u64; 1] = [1];
+const SEEDS: [u64; 2] = [1, 11_707_799_531_680_700_018];
 /// Documents of one batch.
 const DOCUMENTS: usize = 400;
 /// Filters that are asked of one batch.
@@ -31,7 +31,7 @@ async fn every_filter_answers_as_the_server_does() {
     let mongo = Parts::mongo().await.unwrap();
     let database = mongo.client().await.unwrap().database(&fresh_database_name());
     let mut seen = Seen::default();
-    for seed in SEEDS.into_iter().chain((0..60).map(|_| fresh_seed())) {
+    for seed in SEEDS.into_iter().chain([fresh_seed()]) {
         batch(&database, seed, &mut seen).await;
     }
     database.drop().await.unwrap();
