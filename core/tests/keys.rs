@@ -68,7 +68,9 @@ fn segment_of(id: &RawValue) -> String {
 }
 
 fn lines<T: Serialize>(items: &[T]) -> String {
-    let lines = items.iter().map(|item| serde_json::to_string(item).unwrap());
+    let lines = items
+        .iter()
+        .map(|item| serde_json::to_string(item).unwrap());
     lines.collect::<Vec<_>>().join(",\n")
 }
 

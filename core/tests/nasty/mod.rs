@@ -4,6 +4,7 @@
 #![allow(dead_code, unreachable_pub)] // each test binary uses a part of it
 
 pub mod filters;
+pub mod patterns;
 pub mod values;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
