@@ -15,7 +15,7 @@ use super::super::port::{
 };
 use super::keys;
 use super::log::Effect;
-use super::query::{Compiled, Limits};
+use super::query::{Compiled, Limits, matches};
 use super::tables::broken;
 
 /// A transaction to carry out.
@@ -171,8 +171,11 @@ impl<'t, T: ReadableTable<&'static [u8], &'static [u8]>> Planner<'t, T> {
             return Ok(None);
         };
         let after = update::parse(operators)
-            .and_then(|update| update.apply(&before, self.now_ms))
-            .map_err(|error| StoreError::BadRequest(error.to_string()))?;
+            .and_then(|update| update.apply(&before, self.now_ms, &matches))
+            .map_err(|error| match error.reason {
+                update::Reason::TooLarge => StoreError::TooLarge,
+                _ => StoreError::BadRequest(error.to_string()),
+            })?;
         checked_document(&after)?;
         Ok(Some(self.put(
             key,
@@ -196,7 +199,7 @@ impl<'t, T: ReadableTable<&'static [u8], &'static [u8]>> Planner<'t, T> {
             created: before.is_none() && after.is_some(),
             position: Position::ZERO,
         };
-        // What changes nothing is no change, as in MongoDB.
+        // What changes nothing is no change.
         if before != after {
             // The id as the record has it, where there is one.
             let stored = [&after, &before].into_iter().flatten().next();

@@ -310,6 +310,13 @@ fn predicate(filter: &RawDocument) -> Result<Predicate, StoreError> {
         .map_err(|undecidable| StoreError::Unsupported(undecidable.to_string()))
 }
 
+/// Whether a document matches a condition of `$pull`.
+pub(super) fn matches(filter: &RawDocument, document: &RawDocument) -> Result<bool, String> {
+    predicate(filter)
+        .map(|predicate| predicate.matches(document))
+        .map_err(|error| error.to_string())
+}
+
 /// The order that a sort document asks for, read through the parameter's own grammar.
 fn order(sort: &RawDocument) -> Result<Order, StoreError> {
     let sort = Sort::parse(&signed(sort, false)?)
