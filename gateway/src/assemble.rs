@@ -1,0 +1,137 @@
+//! Settings → parts → application: which store, which sketch, which caches to purge.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use freshet_core::freshness::Lifetimes;
+use freshet_core::sketch::machine::Limits;
+use freshet_core::time::{Clock, Ttl};
+use freshet_invalidation::sketch::port::{SketchStore, Start};
+use freshet_invalidation::sketch::{Entropy, LocalSketch, RedisSettings, RedisSketch};
+use freshet_invalidation::{Connect, Parts, Pipeline};
+use secrecy::ExposeSecret;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::app::{self, App};
+use crate::config::Settings;
+use crate::config::settings::StoreChoice;
+use crate::store::{EmbeddedOptions, EmbeddedStore, MongoOptions, MongoStore, Store};
+use crate::telemetry::activity::{Activity, Watched};
+use crate::tier::Tier;
+
+/// Changes remembered per collection for reads under way; beyond it reads of that time are not cached.
+const CHANGES_MAX: usize = 100_000;
+/// Collections with outstanding copies.
+const COLLECTIONS_MAX: usize = 10_000;
+/// How long changes are remembered, in milliseconds: longer than any permitted read.
+const RETENTION_MS: u64 = 30_000;
+
+/// An application with what runs beside it.
+pub struct Assembled {
+    /// The application.
+    pub app: Arc<App>,
+    /// The pipeline and the rest; they end with the stop token.
+    pub tasks: TaskTracker,
+}
+
+/// Opens the configured store.
+///
+/// # Errors
+/// What is wrong with it. A MongoDB that is down is not: it may come up later (C16).
+pub async fn open_store(choice: &StoreChoice, clock: &Arc<dyn Clock>) -> anyhow::Result<Arc<dyn Store>> {
+    match choice {
+        StoreChoice::Mongo(uri) => {
+            // One provider for all of TLS; a second call finds it installed.
+            let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+            let store = MongoStore::connect(MongoOptions::new(uri), Arc::clone(clock))
+                .await
+                .context("the MongoDB connection string")?;
+            Ok(Arc::new(store))
+        }
+        StoreChoice::Embedded(directory) => {
+            let store = EmbeddedStore::open(EmbeddedOptions::new(directory), Arc::clone(clock))
+                .context("the embedded database")?;
+            Ok(Arc::new(store))
+        }
+    }
+}
+
+/// Puts everything together and starts what runs beside the server.
+///
+/// # Errors
+/// What is wrong with a part.
+pub async fn assemble(
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+    entropy: Entropy,
+    activity: Option<Arc<Activity>>,
+    stop: &CancellationToken,
+) -> anyhow::Result<Assembled> {
+    let store = open_store(&settings.store, &clock).await?;
+    let tier = Arc::new(Tier::new(settings.tier.bytes_max.0, settings.tier.entry_bytes_max.len()));
+    let seen_by_pipeline: Arc<dyn freshet_invalidation::Tier> = match &activity {
+        Some(activity) => Arc::new(Watched {
+            tier: Arc::clone(&tier),
+            activity: Arc::clone(activity),
+            clock: Arc::clone(&clock),
+        }),
+        None => tier.clone(),
+    };
+    let pipeline = Pipeline::new(Parts {
+        clock: Arc::clone(&clock),
+        sketch: sketch(&settings, &clock, entropy)?,
+        purgers: Vec::new(),
+        tier: seen_by_pipeline,
+    });
+    let tasks = TaskTracker::new();
+    let running = pipeline.clone();
+    let (for_feed, stop) = (Arc::clone(&store), stop.clone());
+    let connect: Connect = Box::new(move |resume| for_feed.source(resume));
+    tasks.spawn(async move { running.run(Start::Again, connect, stop).await });
+    let app = App::new(
+        settings,
+        app::Parts {
+            clock,
+            store,
+            pipeline,
+            tier,
+            activity,
+        },
+    );
+    Ok(Assembled {
+        app: Arc::new(app),
+        tasks,
+    })
+}
+
+/// In Redis where several gateways share one, else in this process.
+fn sketch(settings: &Settings, clock: &Arc<dyn Clock>, entropy: Entropy) -> anyhow::Result<Arc<dyn SketchStore>> {
+    let caps = Lifetimes {
+        m: seconds(settings.policy.max_age_max),
+        s: seconds(settings.policy.shared_max_age_max),
+    };
+    let limits = Limits {
+        keys_max: usize::try_from(settings.policy.active_max).unwrap_or(usize::MAX),
+        changes_max: CHANGES_MAX,
+        collections_max: COLLECTIONS_MAX,
+        retention_ms: RETENTION_MS,
+        caps,
+    };
+    let Some(url) = &settings.redis else {
+        return Ok(Arc::new(LocalSketch::new(Arc::clone(clock), entropy, limits)));
+    };
+    let redis = RedisSettings {
+        url: url.expose_secret().to_owned(),
+        prefix: "freshet".to_owned(),
+        member: settings.server.listen.to_string(),
+        operation_ms_max: 250,
+        lease_ms: 10_000,
+    };
+    let sketch = RedisSketch::new(redis, limits, Arc::clone(clock), entropy).context("the Redis URL")?;
+    Ok(Arc::new(sketch))
+}
+
+fn seconds(duration: std::time::Duration) -> Ttl {
+    Ttl(u32::try_from(duration.as_secs()).unwrap_or(u32::MAX))
+}
