@@ -82,7 +82,7 @@ impl From<i64> for Decimal {
 }
 
 impl Decimal {
-    /// The double rounded to `digits` significant digits (at most 34), half to even.
+    /// The double with exactly `digits` significant digits (at most 34), trailing zeros included.
     #[must_use]
     pub fn from_f64(value: f64, digits: u32) -> Decimal {
         if value.is_nan() {
@@ -95,21 +95,7 @@ impl Decimal {
         let precision = digits.clamp(1, DIGITS_MAX) as usize - 1;
         // 34 digits, a point and an exponent of five characters fit.
         let _ = write!(text, "{:.precision$e}", value.abs());
-        let (mut coefficient, mut exponent, mut fraction) = (0u128, 0i32, false);
-        let mut parts = text.as_str().split('e');
-        for byte in parts.next().unwrap_or_default().bytes() {
-            if byte == b'.' {
-                fraction = true;
-                continue;
-            }
-            coefficient = coefficient * 10 + u128::from(byte - b'0');
-            exponent -= i32::from(fraction);
-        }
-        exponent += parts.next().and_then(|e| e.parse().ok()).unwrap_or(0);
-        while coefficient != 0 && coefficient.is_multiple_of(10) {
-            coefficient /= 10;
-            exponent += 1;
-        }
+        let (coefficient, mut exponent, _) = leading_digits(text.as_str());
         if coefficient == 0 {
             exponent = 0;
         }
@@ -129,6 +115,19 @@ impl Decimal {
             (_, Decimal::Nan) => Ordering::Greater,
             (Decimal::Finite(a), Decimal::Finite(b)) => a.cmp_value(b),
             _ => self.infinity().cmp(&other.infinity()),
+        }
+    }
+
+    /// Order by exact value against a double, as the server has it.
+    #[must_use]
+    pub fn cmp_f64(&self, other: f64) -> Ordering {
+        let order = self.cmp_value(&Decimal::from_f64(other, DIGITS_MAX));
+        match self {
+            // Equal to the rounded double: the digits beyond the 34th decide.
+            Decimal::Finite(finite) if order == Ordering::Equal && finite.coefficient != 0 => {
+                finite.cmp_beyond_rounding(other)
+            }
+            _ => order,
         }
     }
 
@@ -226,6 +225,28 @@ impl Finite {
         }
     }
 
+    /// `other` is this value once rounded to 34 digits.
+    fn cmp_beyond_rounding(&self, other: f64) -> Ordering {
+        let mut text = StackText::<800>::new();
+        // No double has more than 767 significant digits.
+        let _ = write!(text, "{:.766e}", other.abs());
+        let (coefficient, exponent, more) = leading_digits(text.as_str());
+        let truncated = Finite {
+            negative: false,
+            coefficient,
+            exponent,
+        };
+        let magnitude = match self.cmp_magnitude(&truncated) {
+            Ordering::Equal if more => Ordering::Less,
+            order => order,
+        };
+        if self.negative {
+            magnitude.reverse()
+        } else {
+            magnitude
+        }
+    }
+
     /// Neither is zero.
     fn cmp_magnitude(&self, other: &Finite) -> Ordering {
         let (a, b) = (digits(self.coefficient), digits(other.coefficient));
@@ -289,6 +310,23 @@ impl Finite {
             Ordering::Greater => round(high.negative, wide_high.minus(wide_low), exponent, sticky),
         }
     }
+}
+
+/// The first 34 digits of a number in scientific notation, their exponent, and whether one of the digits
+/// left out is not zero.
+fn leading_digits(scientific: &str) -> (u128, i32, bool) {
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
+    let (mut coefficient, mut taken, mut more) = (0u128, 0, false);
+    for digit in mantissa.bytes().filter(u8::is_ascii_digit) {
+        if taken < DIGITS_MAX.cast_signed() {
+            coefficient = coefficient * 10 + u128::from(digit - b'0');
+            taken += 1;
+        } else {
+            more |= digit != b'0';
+        }
+    }
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    (coefficient, exponent + 1 - taken, more)
 }
 
 /// Drops digits; tells whether one of them was not zero.

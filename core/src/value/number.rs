@@ -1,12 +1,12 @@
 //! Numbers of the four BSON types compared by exact value, as MongoDB compares them: one integer axis, NaN
-//! before everything and equal to itself, −0 equal to 0. A double meets a decimal as its 34-digit rounding.
+//! before everything and equal to itself, −0 equal to 0.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use bson::RawBsonRef;
 
-use super::decimal::{DIGITS_MAX, Decimal};
+use super::decimal::Decimal;
 
 /// The largest integer magnitude up to which doubles hold every integer, and JavaScript calls them safe.
 pub const SAFE_INTEGER_MAX: i64 = (1 << 53) - 1;
@@ -45,8 +45,10 @@ impl Number {
             (Integer(a), Double(b)) => compare_integer_to_double(*a, *b),
             (Double(a), Integer(b)) => compare_integer_to_double(*b, *a).reverse(),
             (Dec(a), Dec(b)) => a.cmp_value(b),
-            (Dec(a), b) => a.cmp_value(&b.to_decimal()),
-            (a, Dec(b)) => a.to_decimal().cmp_value(b),
+            (Dec(a), Integer(b)) => a.cmp_value(&(*b).into()),
+            (Integer(a), Dec(b)) => b.cmp_value(&(*a).into()).reverse(),
+            (Dec(a), Double(b)) => a.cmp_f64(*b),
+            (Double(a), Dec(b)) => b.cmp_f64(*a).reverse(),
         }
     }
 
@@ -67,14 +69,6 @@ impl Number {
             Number::Integer(n) => Some(*n),
             Number::Double(n) => double_to_i64_exact(*n),
             Number::Decimal(n) => n.to_i64_exact(),
-        }
-    }
-
-    fn to_decimal(self) -> Decimal {
-        match self {
-            Number::Integer(n) => n.into(),
-            Number::Double(n) => Decimal::from_f64(n, DIGITS_MAX),
-            Number::Decimal(n) => n,
         }
     }
 }
