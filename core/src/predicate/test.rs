@@ -152,11 +152,11 @@ impl Comparison {
             // The ends of the order compare with every type.
             RawBson::MinKey | RawBson::MaxKey => {}
             _ if type_rank(&value) != operand.rank => return false,
-            _ => {}
-        }
-        if operand.nan || is_nan(value) {
             // NaN is equal to NaN and in no order with other numbers.
-            return orders_equal && operand.nan && is_nan(value);
+            _ if operand.nan || is_nan(value) => {
+                return orders_equal && operand.nan && is_nan(value);
+            }
+            _ => {}
         }
         let order = compare(value, operand.value.as_raw_bson_ref());
         match self {

@@ -52,7 +52,7 @@ impl Cursor {
     /// The cursor after `document`, in the order of `_id`.
     pub(super) fn after_id(document: &RawDocument) -> Option<Cursor> {
         let id = document.get("_id").ok()??;
-        RecordId::from_raw(id).ok().map(Cursor::Id)
+        RecordId::of(id).ok().map(Cursor::Id)
     }
 
     /// The text, which [`Cursor::parse`] reads: `i` and the id's canonical segment, or `o` and a number.
@@ -61,7 +61,7 @@ impl Cursor {
         match self {
             Cursor::Id(id) => {
                 let segment = id.segment();
-                format!("i{}", percent_decode_str(&segment).decode_utf8_lossy())
+                format!("i{}", percent_decode_str(segment).decode_utf8_lossy())
             }
             Cursor::Offset(count) => format!("o{count}"),
         }
