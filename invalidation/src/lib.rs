@@ -5,7 +5,9 @@
 //! is active, and leaves its effects in the sketch, the gateway's tier and the shared caches, in this
 //! order (`docs/consistency.md`, rules C1–C8).
 
+pub mod effect;
 pub mod ingest;
+pub mod matcher;
 mod pipeline;
 pub mod purge;
 pub mod registry;

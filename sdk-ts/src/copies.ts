@@ -5,7 +5,7 @@
 import type { Decision, Policy, Reason, Target } from './decide.ts';
 import { isOlder, type Session } from './session.ts';
 
-/** Records kept. */
+/** Records kept; the one put longest ago makes room. */
 export const COPIES_MAX = 5_000;
 /** Longer records are not kept. */
 export const COPY_CHARACTERS_MAX = 65_536;
@@ -20,42 +20,33 @@ export interface Copy {
   readonly own: boolean;
 }
 
-/** Why a copy may answer a read now; null where it may not. */
+/** By record key. */
+export type Copies = Map<string, Copy>;
+
+/** Keeps the copy unless a newer one is there. */
+export function keep(copies: Copies, key: string, copy: Copy): void {
+  const before = copies.get(key);
+  if (copy.text.length > COPY_CHARACTERS_MAX || (before && before.position > copy.position)) return;
+  copies.delete(key);
+  copies.set(key, copy);
+  for (const oldest of copies.keys()) {
+    if (copies.size <= COPIES_MAX) break;
+    copies.delete(oldest);
+  }
+}
+
+/** Why a copy may answer a read now; false where it may not. */
 export function copyReason(
-  copy: Copy,
+  { own, until, position, etag }: Copy,
   session: Session,
   target: Target,
   policy: Policy,
-  decision: Decision,
+  { reason }: Decision,
   now: number,
-): Reason | null {
-  if (target.linearizable || !(now < copy.until) || isOlder(session, target, copy.position, copy.etag))
-    return null;
-  if (!copy.own) return decision.reason === 'fresh' ? 'embedded-copy' : null;
-  // Bounded by time alone: acknowledged less than Δ ago. Somebody else's later write that was seen may have
-  // followed one to this record (C13).
-  return policy.causal && session.seen > copy.position ? null : 'own-copy';
-}
-
-/** Copies by record key. The one that was put longest ago makes room. */
-export class Copies {
-  readonly #byKey = new Map<string, Copy>();
-
-  get(key: string): Copy | undefined {
-    return this.#byKey.get(key);
-  }
-
-  /** Keeps the copy unless a newer one is there. */
-  put(key: string, copy: Copy): void {
-    const before = this.#byKey.get(key);
-    if (copy.text.length > COPY_CHARACTERS_MAX || (before && before.position > copy.position)) return;
-    this.#byKey.delete(key);
-    this.#byKey.set(key, copy);
-    const [oldest] = this.#byKey.keys();
-    if (this.#byKey.size > COPIES_MAX && oldest !== undefined) this.#byKey.delete(oldest);
-  }
-
-  delete(key: string): void {
-    this.#byKey.delete(key);
-  }
+): Reason | false {
+  if (target.linearizable || !(now < until) || isOlder(session, target, position, etag)) return false;
+  if (!own) return reason === 'fresh' && 'embedded-copy';
+  // Bounded by time alone: acknowledged less than Δ ago. Where something later was seen, a write to this record may
+  // have come before that (C13).
+  return !(policy.causal && session.seen > position) && 'own-copy';
 }

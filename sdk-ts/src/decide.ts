@@ -2,8 +2,7 @@
  * How a read is made: which fetch cache mode, and why. Total and pure: no clock, no I/O. The rules are C6–C13 of the
  * coherence contract, in the order in which one overrules the next.
  */
-import { lookup } from './bounded.ts';
-import { type Held, type Session, takenAt, writtenPosition } from './session.ts';
+import { type Held, knownOf, type Session, takenAt } from './session.ts';
 import { contains } from './sketch.ts';
 
 /** Fetch cache modes. `no-cache` revalidates at the nearest shared cache, `reload` at the origin (C9). */
@@ -49,7 +48,7 @@ export interface Decision {
 /** What a session was opened with. */
 export interface Policy {
   /** Δ in milliseconds. */
-  readonly stalenessMs: number;
+  readonly delta: number;
   readonly causal: boolean;
 }
 
@@ -65,45 +64,52 @@ export interface Target {
 }
 
 /** Δ' = Δ − Δ_inv in milliseconds (C9); Δ while there is no sketch. */
-export function edgeBound(held: Held | null, policy: Policy): number {
-  return policy.stalenessMs - (held?.sketch.invalidationMs ?? 0);
+export function edgeBound(held: Held | null, delta: number): number {
+  return delta - (held?.sketch.invalidationMs ?? 0);
 }
 
 /** The part of Δ' after which a new sketch is fetched (C10). */
 const REFRESH_PART = 0.8;
 
 /** Whether it is time for a new sketch. */
-export function isRefreshDue(session: Session, policy: Policy, now: number): boolean {
+export function isRefreshDue({ held, seen }: Session, { delta, causal }: Policy, now: number): boolean {
+  if (!(delta > 0)) return false; // No sketch is ever used.
+  if (held === null || (causal && seen > held.sketch.watermark)) return true;
+  return now - takenAt(held) >= REFRESH_PART * edgeBound(held, delta);
+}
+
+function reloadReason(
+  session: Session,
+  target: Target,
+  { delta, causal }: Policy,
+  now: number,
+): Reason | false {
   const { held, seen } = session;
-  if (policy.stalenessMs <= 0) return false; // No sketch is ever used.
-  if (held === null || (policy.causal && seen > held.sketch.watermark)) return true;
-  return now - takenAt(held) >= REFRESH_PART * edgeBound(held, policy);
+  if (target.linearizable) return 'linearizable';
+  if (!target.keyed) return 'no-key';
+  if (!(delta > 0)) return 'no-staleness';
+  if (held === null) return 'no-sketch';
+  const bound = edgeBound(held, delta);
+  if (!(bound > 0)) return 'edge-too-slow';
+  if (!(now - takenAt(held) < bound)) return 'sketch-too-old';
+  const { written } = knownOf(session, target.scope);
+  const { watermark } = held.sketch;
+  // Either a newer answer was shown, or the sketch knows of the write and says that it left the key unchanged.
+  const owes = knownOf(session, target.key).shown < written;
+  if (owes && (watermark < written || contains(held.sketch, target.key))) return 'own-write';
+  return causal && seen > watermark && 'ahead-of-sketch';
 }
 
 /** How to make a read of `target` now. */
 export function decide(session: Session, target: Target, policy: Policy, now: number): Decision {
-  const reload = (reason: Reason): Decision => ({ mode: 'reload', reason });
-  const { held } = session;
-  if (target.linearizable) return reload('linearizable');
-  if (!target.keyed) return reload('no-key');
-  if (!(policy.stalenessMs > 0)) return reload('no-staleness');
-  if (held === null) return reload('no-sketch');
-  const bound = edgeBound(held, policy);
-  if (!(bound > 0)) return reload('edge-too-slow');
-  if (!(now - takenAt(held) < bound)) return reload('sketch-too-old');
-
-  const { sketch } = held;
-  const listed = contains(sketch, target.key);
-  const written = writtenPosition(session, target.scope);
-  // A newer answer was seen, or the sketch knows of the write and calls the key unchanged by it.
-  const ownWriteShown = (lookup(session.shown, target.key)?.position ?? -1n) >= written;
-  if (!ownWriteShown && (listed || sketch.watermark < written)) return reload('own-write');
-  if (policy.causal && session.seen > sketch.watermark) return reload('ahead-of-sketch');
-  if (!listed) return { mode: 'default', reason: 'fresh' };
-  if (lookup(session.revalidated, target.key)) return { mode: 'default', reason: 'revalidated' };
-  // The edge's answer may be Δ_inv old, hence older than what a causal session has seen.
+  const reason = reloadReason(session, target, policy, now);
+  if (reason) return { mode: 'reload', reason };
+  const held = session.held as Held; // Without one there is a reason to reload.
+  if (!contains(held.sketch, target.key)) return { mode: 'default', reason: 'fresh' };
+  if (knownOf(session, target.key).under === held) return { mode: 'default', reason: 'revalidated' };
   return {
+    // The edge's answer may be Δ_inv old, hence older than what a causal session has seen.
     mode: policy.causal ? 'reload' : 'no-cache',
-    reason: sketch.saturated ? 'saturated' : 'in-sketch',
+    reason: held.sketch.saturated ? 'saturated' : 'in-sketch',
   };
 }

@@ -9,59 +9,51 @@ export type Json = null | boolean | number | string | readonly Json[] | { readon
 /** A JSON object. */
 export type JsonObject = { readonly [name: string]: Json };
 
-/** Levels of nesting the protocol allows. */
-const DEPTH_MAX = 100;
-
-function wrapNumber(n: number): Json {
-  if (Number.isFinite(n) && !Object.is(n, -0)) return n;
-  return { $numberDouble: Object.is(n, -0) ? '-0.0' : String(n) };
+function refuse(what: unknown, at: string): never {
+  throw new TypeError(`${what} at ${at || '/'} has no place in JSON`);
 }
 
-function refuse(what: string, at: string): never {
-  throw new TypeError(`${what} at ${at || 'the top'} has no place in a filter or document`);
-}
-
-function convertObject(value: object, at: string, depth: number): Json {
-  if (depth > DEPTH_MAX) refuse('Deeper nesting than 100 levels', at.slice(0, 80));
-  const member = (v: unknown, name: string | number): Json => convert(v, `${at}/${name}`, depth + 1);
+function convertObject(value: object, at: string): Json {
+  const member = (v: unknown, name: string | number): Json => convert(v, `${at}/${name}`);
   // Array.from turns holes into undefined, which is refused.
   if (Array.isArray(value)) return Array.from(value, member);
-  if (value instanceof Date) {
-    const ms = value.getTime();
-    return Number.isNaN(ms) ? refuse('An invalid Date', at) : { $date: { $numberLong: String(ms) } };
-  }
+  // BigInt refuses the NaN of an invalid Date.
+  if (value instanceof Date) return { $date: { $numberLong: `${BigInt(+value)}` } };
   if (value instanceof RegExp) {
-    if (/[^ims]/.test(value.flags)) refuse(`Flag of ${value}`, at);
+    if (/[^ims]/.test(value.flags)) refuse(value, at);
     return { $regularExpression: { pattern: value.source, options: value.flags } };
   }
   // The BSON library's classes describe themselves.
-  const own = value as { toExtendedJSON?: (options: object) => unknown };
-  if (typeof own.toExtendedJSON === 'function') return own.toExtendedJSON({ relaxed: false }) as Json;
+  const own = value as { toExtendedJSON?: (options: object) => Json };
+  if (own.toExtendedJSON) return own.toExtendedJSON({ relaxed: false });
   const prototype = Object.getPrototypeOf(value);
   // A Map or a class instance would become `{}`, which matches everything. (A plain object of another realm is plain.)
-  if (prototype !== null && Object.getPrototypeOf(prototype) !== null) refuse('A class instance', at);
+  if (prototype && Object.getPrototypeOf(prototype)) refuse(value, at);
   return Object.fromEntries(Object.entries(value).map(([name, v]) => [name, member(v, name)]));
 }
 
-function convert(value: unknown, at: string, depth: number): Json {
+function convert(value: unknown, at: string): Json {
   switch (typeof value) {
     case 'object':
-      return value === null ? null : convertObject(value, at, depth);
+      return value && convertObject(value, at);
     case 'number':
-      return wrapNumber(value);
+      if (Object.is(value, -0)) return { $numberDouble: '-0.0' };
+      return Number.isFinite(value) ? value : { $numberDouble: `${value}` };
     case 'bigint':
-      return { $numberLong: String(value) };
+      return { $numberLong: `${value}` };
     case 'string':
-      if (!value.isWellFormed()) refuse('A lone surrogate', at);
-      return value;
+      return value.isWellFormed() ? value : refuse('A lone surrogate', at);
     case 'boolean':
       return value;
     default:
-      return refuse(String(value === undefined ? value : typeof value), at);
+      return refuse(typeof value, at);
   }
 }
 
-/** The Extended JSON of `value`. Throws a TypeError on `undefined`, functions, symbols and class instances. */
+/**
+ * The Extended JSON of `value`. Throws a TypeError on `undefined`, functions, symbols and class instances, a RangeError on an
+ * invalid Date and on what refers to itself.
+ */
 export function toJson(value: unknown): Json {
-  return convert(value, '', 0);
+  return convert(value, '');
 }

@@ -15,38 +15,34 @@ export interface Problem {
 export class FreshetError extends Error {
   override name = 'FreshetError';
   readonly status: number;
-  /** Seconds after which to try again, where the gateway says so (429, 503). */
-  readonly retryAfter: number | null;
 
   constructor(
     readonly problem: Problem,
-    options: { cause?: unknown; retryAfter?: number | null } = {},
+    /** Seconds after which to try again, where the gateway says so (429, 503). */
+    readonly retryAfter: number | null = null,
+    cause?: unknown,
   ) {
-    super(problem.detail ?? problem.title, 'cause' in options ? { cause: options.cause } : undefined);
+    super(problem.detail ?? problem.title, { cause });
     this.status = problem.status;
-    this.retryAfter = options.retryAfter ?? null;
   }
 }
 
 /** No answer came, or one that cannot be read. */
 export function unanswered(cause: unknown): FreshetError {
-  const problem = {
-    type: 'about:blank',
-    title: 'No answer from the gateway',
-    status: 0,
-    detail: String(cause),
-  };
-  return new FreshetError(problem, { cause });
+  const problem = { type: 'about:blank', title: 'No answer', status: 0, detail: `No answer: ${cause}` };
+  return new FreshetError(problem, null, cause);
 }
 
 /** The error in an answer whose status is not a success. A body that is no problem+json is left out. */
-export function refused(status: number, body: string, retryAfter: string | null): FreshetError {
+export function refused(status: number, body: string, retryAfter?: string | null): FreshetError {
   let problem: Partial<Problem> = {};
   try {
     problem = JSON.parse(body);
   } catch {
     // A proxy's error page: its status says enough.
   }
-  const whole = { type: 'about:blank', title: `HTTP ${status}`, ...problem, status };
-  return new FreshetError(whole, { retryAfter: retryAfter === null ? null : Number(retryAfter) || null });
+  return new FreshetError(
+    { type: 'about:blank', title: `HTTP ${status}`, ...problem, status },
+    Number(retryAfter) || null,
+  );
 }

@@ -4,11 +4,10 @@
  */
 import { copyReason } from './copies.ts';
 import { type Decision, decide, edgeBound, type Mode, type Reason, type Target } from './decide.ts';
-import { refused } from './problem.ts';
-import type { Refresh } from './refresh.ts';
-import { answerShown, type Held, isOlder, keyRevalidated } from './session.ts';
+import { refreshIfDue } from './refresh.ts';
+import { answerShown, isOlder, keyRevalidated, type Session } from './session.ts';
 import type { State } from './state.ts';
-import { type Answer, readInit, send } from './transport.ts';
+import { type Answer, send } from './transport.ts';
 
 /** How an answer came about. */
 export interface Meta {
@@ -24,113 +23,93 @@ export interface Meta {
   readonly behind?: true;
 }
 
-/** A body, null for a record that does not exist, and what the record store needs to know. */
 export interface Read {
-  readonly text: string | null;
+  readonly found: boolean;
+  readonly text: string;
   readonly meta: Meta;
-  /** The moment until which records embedded in it may be used; −Infinity where that cannot be told. */
+  /** The moment until which records embedded in it may be used. */
   readonly until: number;
 }
 
-interface Flight {
+/** A request that is on its way. */
+export interface Flight {
   readonly answer: Promise<Answer>;
   readonly sentAt: number;
-  readonly writes: number;
-  readonly seen: bigint;
-  /** The sketch that was held when the request was sent. */
-  readonly held: Held | null;
+  /** What the session knew when it was sent. */
+  readonly session: Session;
 }
 
-export class Reader {
-  readonly #state: State;
-  readonly #refresh: Refresh;
-  readonly #flights = new Map<string, Flight>();
+/** Whether a read may have the answer of a request that was sent before the read began. */
+function mayJoin({ sentAt, session: then }: Flight, state: State, mode: Mode): boolean {
+  const { session, delta, causal } = state;
+  const bound = mode === 'reload' ? delta : edgeBound(session.held, delta);
+  return (
+    state.clock() - sentAt < bound && then.writes === session.writes && !(causal && then.seen < session.seen)
+  );
+}
 
-  constructor(state: State, refresh: Refresh) {
-    this.#state = state;
-    this.#refresh = refresh;
+async function fetchOrJoin(state: State, { key, linearizable }: Target, mode: Mode): Promise<Answer> {
+  const { flights, session } = state;
+  const name = `${mode} ${key}`;
+  const known = flights.get(name);
+  if (known && !linearizable && mayJoin(known, state, mode)) return known.answer;
+  const answer = send(state, key, { cache: mode });
+  const flight = { answer, sentAt: state.clock(), session };
+  flights.set(name, flight);
+  try {
+    const { found } = await answer;
+    if (found && mode !== 'default') state.session = keyRevalidated(state.session, key, session.held);
+    return await answer;
+  } finally {
+    if (flights.get(name) === flight) flights.delete(name);
   }
+}
 
-  async read(target: Target): Promise<Read> {
-    this.#refresh.kick();
-    const { session, policy, transport } = this.#state;
-    const first = decide(session, target, policy, transport.clock());
-    const copy = this.#fromCopies(target, first);
-    if (copy !== null) return copy;
-    const answer = await this.#fetch(target, first.mode);
-    if (!this.#takesBack(target, answer, first.mode)) return this.#show(target, answer, first, false);
+function takesBack(
+  { session }: State,
+  target: Target,
+  { found, position, etag }: Answer,
+  mode: Mode,
+): boolean {
+  // Errors, and answers without a position, are not cached: past the caches they are current.
+  return found && !(mode === 'reload' && position === null) && isOlder(session, target, position, etag);
+}
+
+function fromCopies(state: State, target: Target, decision: Decision): Read | undefined {
+  const copy = target.record ? state.copies.get(target.key) : undefined;
+  const reason = copy && copyReason(copy, state.session, target, state, decision, state.clock());
+  if (!reason) return;
+  const { position, etag, text, until } = copy;
+  state.session = answerShown(state.session, target.key, position, etag);
+  return {
+    found: true,
+    text,
+    until,
+    meta: { key: target.key, mode: 'default', reason, position, etag, from: 'memory' },
+  };
+}
+
+/** Makes one read. A record or query that does not exist is not `found`. */
+export async function read(state: State, target: Target): Promise<Read> {
+  refreshIfDue(state);
+  let decision = decide(state.session, target, state, state.clock());
+  const copy = fromCopies(state, target, decision);
+  if (copy) return copy;
+  let answer = await fetchOrJoin(state, target, decision.mode);
+  let behind = takesBack(state, target, answer, decision.mode);
+  if (behind) {
     // C12, once: a cache that answers the same again must not make a loop.
-    const second: Decision = { mode: 'reload', reason: 'older-answer' };
-    const again = await this.#fetch(target, 'reload');
-    return this.#show(target, again, second, this.#takesBack(target, again, 'reload'));
+    decision = { mode: 'reload', reason: 'older-answer' };
+    answer = await fetchOrJoin(state, target, 'reload');
+    behind = takesBack(state, target, answer, 'reload');
   }
-
-  #fromCopies(target: Target, decision: Decision): Read | null {
-    const { session, policy, transport, copies } = this.#state;
-    const copy = target.record ? copies.get(target.key) : undefined;
-    if (copy === undefined) return null;
-    const reason = copyReason(copy, session, target, policy, decision, transport.clock());
-    if (reason === null) return null;
-    const { position, etag, text, until } = copy;
-    this.#state.session = answerShown(session, target.key, position, etag);
-    return {
-      text,
-      until,
-      meta: { key: target.key, mode: 'default', reason, position, etag, from: 'memory' },
-    };
-  }
-
-  #takesBack(target: Target, { status, position, etag }: Answer, mode: Mode): boolean {
-    // Errors and answers without a position are never cached: past the caches they are current.
-    if (status === 404 || (mode === 'reload' && position === null)) return false;
-    return isOlder(this.#state.session, target, position, etag);
-  }
-
-  #show(target: Target, answer: Answer, { mode, reason }: Decision, behind: boolean): Read {
-    const { status, position, etag, lifetimeMs, sentAt, cached } = answer;
-    const { key } = target;
-    const found = status !== 404;
-    // What does not exist was read after the sketch that is held was taken.
-    const at = position ?? (found ? null : (this.#state.session.held?.sketch.watermark ?? null));
-    this.#state.session = answerShown(this.#state.session, key, at, etag);
-    if (!found) this.#state.copies.delete(key);
-    if (!found && !target.record) throw refused(status, answer.text, null);
-    // How long an answer has lain in the browser's cache cannot be told, so only what came over the network counts.
-    const until = mode !== 'default' || cached === false ? sentAt + lifetimeMs : -Infinity;
-    const from = cached === true ? 'browser-cache' : 'network';
-    const meta: Meta = { key, mode, reason, position, etag, from, ...(behind ? { behind } : {}) };
-    return { text: found ? answer.text : null, until, meta };
-  }
-
-  /** Fetches, or joins a request for the same that is no older than the read may be stale. */
-  async #fetch(target: Target, mode: Mode): Promise<Answer> {
-    const { session, transport, base } = this.#state;
-    const name = `${mode} ${target.key}`;
-    const known = this.#flights.get(name);
-    if (known && !target.linearizable && this.#mayJoin(known, mode)) return known.answer;
-    const { held, writes, seen } = session;
-    const sentAt = transport.clock();
-    const answer = send(transport, base + target.key, readInit(mode));
-    const flight: Flight = { answer, sentAt, writes, seen, held };
-    this.#flights.set(name, flight);
-    try {
-      const arrived = await answer;
-      if (mode !== 'default' && arrived.status !== 404) {
-        this.#state.session = keyRevalidated(this.#state.session, target.key, held);
-      }
-      return arrived;
-    } finally {
-      if (this.#flights.get(name) === flight) this.#flights.delete(name);
-    }
-  }
-
-  #mayJoin(flight: Flight, mode: Mode): boolean {
-    const { session, policy, transport } = this.#state;
-    const bound = mode === 'reload' ? policy.stalenessMs : edgeBound(session.held, policy);
-    return (
-      transport.clock() - flight.sentAt < bound &&
-      flight.writes === session.writes &&
-      !(policy.causal && flight.seen !== session.seen)
-    );
-  }
+  const { found, text, position, etag, until, cached } = answer;
+  const { key } = target;
+  // Errors are not cached: what does not exist was looked for after the sketch that is held was taken.
+  const at = position ?? (found ? null : (state.session.held?.sketch.watermark ?? null));
+  state.session = answerShown(state.session, key, at, etag);
+  if (!found) state.copies.delete(key);
+  const from = cached ? 'browser-cache' : 'network';
+  const meta: Meta = { key, ...decision, position, etag, from, ...(behind && { behind }) };
+  return { found, text, until, meta };
 }

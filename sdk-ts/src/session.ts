@@ -5,12 +5,8 @@
 import { type Bounded, empty, lookup, put } from './bounded.ts';
 import type { Sketch } from './sketch.ts';
 
-/** Keys whose last shown answer is remembered (C12). */
-export const SHOWN_KEYS_MAX = 20_000;
-/** Records and collections whose own writes are remembered (C11). */
-export const WRITTEN_SCOPES_MAX = 10_000;
-/** Keys that were revalidated since the sketch was taken (C10). */
-export const REVALIDATED_KEYS_MAX = 20_000;
+/** Keys and collections of which something is known. Those beyond are forgotten, the oldest first. */
+export const KNOWN_KEYS_MAX = 20_000;
 
 /** A sketch and when its request was sent. */
 export interface Held {
@@ -18,93 +14,80 @@ export interface Held {
   readonly sentAt: number;
 }
 
-/** The newest answer shown for a key. */
-export interface Shown {
-  readonly position: bigint;
+/** What is known of a key, or of the path of a record or collection. −1 stands before every position. */
+export interface Known {
+  /** Of the newest answer that was shown (C12). */
+  readonly shown: bigint;
   readonly etag: string | null;
+  /** Of the last own write to what has this path (C11). */
+  readonly written: bigint;
+  /** The sketch under which it was revalidated (C10). */
+  readonly under: Held | null;
 }
 
 export interface Session {
   readonly held: Held | null;
-  /** Keys revalidated since `held` arrived. */
-  readonly revalidated: Bounded<true>;
-  readonly shown: Bounded<Shown>;
-  /** No key that was forgotten had been shown at a later position. */
-  readonly shownForgotten: bigint;
-  /** Position of the last own write, by record path and by collection path. */
-  readonly written: Bounded<bigint>;
-  /** No scope that was forgotten had been written at a later position. */
-  readonly writtenForgotten: bigint;
+  readonly known: Bounded<Known>;
+  /** Nothing that was forgotten had been shown or written at a later position. */
+  readonly forgotten: bigint;
   /** The highest position of anything shown or written (C13). */
   readonly seen: bigint;
-  /** Counts own writes: an answer asked for before one does not serve a read after it. */
+  /** Counts own writes: a request from before one does not serve a read after it. */
   readonly writes: number;
 }
 
-export const START: Session = {
-  held: null,
-  revalidated: empty(),
-  shown: empty(),
-  shownForgotten: -1n,
-  written: empty(),
-  writtenForgotten: -1n,
-  seen: -1n,
-  writes: 0,
-};
+export const START: Session = { held: null, known: empty(), forgotten: -1n, seen: -1n, writes: 0 };
 
 const later = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 
-/** The moment, on this clock, at which the sketch's watermark was true at the latest it can be proved (C6). */
+/** What is known of `key`. Of one that may have been forgotten, the most that may have been known. */
+export function knownOf({ known, forgotten }: Session, key: string): Known {
+  // That it was written is assumed to be the later, so that no answer counts as showing the write.
+  const written = forgotten < 0n ? forgotten : forgotten + 1n;
+  return lookup(known, key) ?? { shown: forgotten, etag: null, written, under: null };
+}
+
+function learn(session: Session, key: string, position: bigint, news: Partial<Known>): Session {
+  let { forgotten } = session;
+  const known = put(session.known, key, { ...knownOf(session, key), ...news }, KNOWN_KEYS_MAX, (gone) => {
+    forgotten = later(forgotten, later(gone.shown, gone.written));
+  });
+  return { ...session, known, forgotten, seen: later(session.seen, position) };
+}
+
+/** The earliest moment at which the sketch's watermark can have been true (C6). */
 export function takenAt({ sketch, sentAt }: Held): number {
   return sentAt - sketch.ageMs;
 }
 
 /** A sketch arrived. One that proves less than what is held changes nothing. */
 export function sketchArrived(session: Session, held: Held): Session {
-  if (session.held !== null && takenAt(held) < takenAt(session.held)) return session;
-  return { ...session, held, revalidated: empty() };
+  return session.held && takenAt(held) < takenAt(session.held) ? session : { ...session, held };
 }
 
-/** An answer for `key` is shown. `position` is null where the answer names none. */
+/** An answer for `key` is shown. Its position is null where it names none. */
 export function answerShown(
   session: Session,
   key: string,
   position: bigint | null,
   etag: string | null,
 ): Session {
-  if (position === null) return session;
-  let shownForgotten = session.shownForgotten;
-  const before = lookup(session.shown, key);
-  const newest = before !== undefined && before.position > position ? before : { position, etag };
-  const shown = put(session.shown, key, newest, SHOWN_KEYS_MAX, (gone) => {
-    shownForgotten = later(shownForgotten, gone.position);
-  });
-  return { ...session, shown, shownForgotten, seen: later(session.seen, position) };
+  if (position === null || position < knownOf(session, key).shown) return session;
+  return learn(session, key, position, { shown: position, etag });
 }
 
 /** `key` was revalidated by a request that was sent while `under` was held (C10). */
 export function keyRevalidated(session: Session, key: string, under: Held | null): Session {
-  // A newer sketch may know of a change that this answer does not.
-  if (under === null || under !== session.held) return session;
-  return { ...session, revalidated: put(session.revalidated, key, true, REVALIDATED_KEYS_MAX) };
+  return learn(session, key, -1n, { under });
 }
 
 /** A write was acknowledged at `position`; `scopes` are the paths of its records and of its collection (C11). */
 export function writeAcknowledged(session: Session, scopes: readonly string[], position: bigint): Session {
-  let { written, writtenForgotten } = session;
-  for (const scope of scopes) {
-    const newest = later(position, lookup(written, scope) ?? -1n);
-    written = put(written, scope, newest, WRITTEN_SCOPES_MAX, (gone) => {
-      writtenForgotten = later(writtenForgotten, gone);
-    });
-  }
-  const seen = later(session.seen, position);
-  return { ...session, written, writtenForgotten, seen, writes: session.writes + 1 };
-}
-
-/** The position of the last own write in `scope`; where that was forgotten, one at or after it. −1 for none. */
-export function writtenPosition(session: Session, scope: string): bigint {
-  return lookup(session.written, scope) ?? session.writtenForgotten;
+  const after = scopes.reduce(
+    (s, scope) => learn(s, scope, position, { written: later(position, knownOf(s, scope).written) }),
+    session,
+  );
+  return { ...after, writes: session.writes + 1 };
 }
 
 /** Whether an answer would take back what the session has shown, or what it wrote to this record (C11, C12). */
@@ -114,9 +97,8 @@ export function isOlder(
   position: bigint | null,
   etag: string | null,
 ): boolean {
-  const shown = lookup(session.shown, target.key);
+  const known = knownOf(session, target.key);
   // Equal content takes nothing back: the answer is as good as the one that was shown.
-  const at = shown !== undefined && etag !== null && shown.etag === etag ? shown.position : (position ?? -1n);
-  const written = target.record ? writtenPosition(session, target.scope) : -1n;
-  return at < later(shown?.position ?? session.shownForgotten, written);
+  const at = etag !== null && known.etag === etag ? known.shown : (position ?? -1n);
+  return at < known.shown || (target.record && at < knownOf(session, target.scope).written);
 }

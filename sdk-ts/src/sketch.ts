@@ -33,29 +33,21 @@ export interface Sketch {
   readonly bits: Uint8Array;
 }
 
-/** Bytes that are not a sketch this version can read. */
-export class SketchError extends Error {
-  override name = 'SketchError';
-}
-
-/** Reads format version 1. Throws a {@link SketchError} on anything else. */
+/** Reads format version 1. Throws a TypeError on anything else. */
 export function decodeSketch(bytes: Uint8Array): Sketch {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const check = (holds: boolean, what: string): void => {
-    if (!holds) throw new SketchError(`Unreadable sketch: ${what}`);
-  };
-  check(bytes.length >= HEADER_BYTES, 'too short');
-  const u32 = (at: number): number => view.getUint32(at, true);
-  check(u32(0) === MAGIC, 'magic');
-  check(view.getUint8(4) === 1, 'version');
-  const k = view.getUint8(5);
-  const flags = view.getUint16(6, true);
+  const u32 = (at: number): number => (bytes.length < HEADER_BYTES ? 0 : view.getUint32(at, true));
+  const k = bytes[5] as number;
   const m = u32(8);
-  check(flags < 2, 'flags'); // A delta (bit 1) is never asked for; other bits have no meaning yet.
+  const flags = u32(6) & 0xffff;
   const saturated = flags === 1;
-  check(u32(36) === 0, 'reserved');
-  check(saturated || (k > 0 && k <= HASHES_MAX && m > 0), 'size');
-  check(bytes.length === HEADER_BYTES + (saturated ? 0 : Math.ceil(m / 8)), 'length');
+  const sized = saturated
+    ? bytes.length === HEADER_BYTES
+    : k * m > 0 && bytes.length === HEADER_BYTES + Math.ceil(m / 8);
+  // A delta (bit 1) is never asked for; other flags and the reserved field have no meaning yet.
+  if (u32(0) !== MAGIC || bytes[4] !== 1 || flags > 1 || u32(36) !== 0 || k > HASHES_MAX || !sized) {
+    throw new TypeError('Not a sketch that can be read');
+  }
   return {
     saturated,
     k,

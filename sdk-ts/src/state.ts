@@ -1,16 +1,32 @@
-/** What the parts of one connection share. `session` is replaced, never changed. */
+/** What the parts of one connection share. Values in it are replaced, never changed. */
+import type { Clock } from './clock.ts';
 import type { Copies } from './copies.ts';
 import type { Policy } from './decide.ts';
+import type { Flight } from './read.ts';
 import type { Session } from './session.ts';
-import type { Transport } from './transport.ts';
 
-export interface State {
-  session: Session;
-  readonly policy: Policy;
-  readonly transport: Transport;
-  readonly copies: Copies;
+/** The part of `fetch` that is used. */
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+
+export interface State extends Policy {
+  readonly fetch: Fetch;
+  readonly clock: Clock;
   /** 0 … 1. */
   readonly random: () => number;
-  /** Scheme and authority of the gateway, and the path it is mounted at; no slash at the end. */
+  /** Scheme, authority and mount path of the gateway; no slash at the end. */
   readonly base: string;
+  /** Where the sketch is. */
+  readonly sketchUrl: string;
+  session: Session;
+  readonly copies: Copies;
+  /** Reads on their way, by mode and key. */
+  readonly flights: Map<string, Flight>;
+  /** The request for a sketch that is on its way. */
+  refreshing: Promise<void> | null;
+  /** No sketch is asked for before. */
+  refreshAfter: number;
+  /** Requests for a sketch that failed since one succeeded. */
+  refreshFailures: number;
+  /** Settles when the last write has. */
+  lastWrite: Promise<unknown>;
 }

@@ -2,55 +2,35 @@
  * One request, one answer. Reads carry no header of their own and no credentials: a custom header would cost a
  * preflight per revalidation, and validators are the browser cache's business.
  */
-import type { Clock } from './clock.ts';
-import type { Mode } from './decide.ts';
 import { refused, unanswered } from './problem.ts';
+import type { State } from './state.ts';
 
-/** The part of `fetch` that is used. */
-export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
-
-/** A successful answer, or a record's 404. */
+/** An answer of success, or a 404. */
 export interface Answer {
-  readonly status: number;
+  readonly found: boolean;
   readonly text: string;
   /** Position of the read or write; null where the answer names none. */
   readonly position: bigint | null;
   readonly etag: string | null;
-  readonly location: string | null;
-  /** M in milliseconds: how long a client may keep the answer. */
-  readonly lifetimeMs: number;
   /** When the request was sent. */
   readonly sentAt: number;
-  /** Whether the browser's cache answered; null where that cannot be told. */
-  readonly cached: boolean | null;
-}
-
-export interface Transport {
-  readonly fetch: Fetch;
-  readonly clock: Clock;
-}
-
-/** `max-age` in milliseconds; 0 for what must not be kept. */
-function lifetimeMs(cacheControl: string): number {
-  const seconds = /(?:^|[\s,])max-age=(\d+)/.exec(cacheControl);
-  return seconds && !cacheControl.includes('no-store') ? Number(seconds[1]) * 1_000 : 0;
-}
-
-function position(header: string | null): bigint | null {
-  return header !== null && /^\d{1,20}$/.test(header) ? BigInt(header) : null;
+  /** The moment until which records embedded in it may be used. */
+  readonly until: number;
+  /** Whether the browser's cache answered. */
+  readonly cached: boolean;
 }
 
 /** Resource Timing shows no transfer, but a body, exactly where the browser's cache answered. */
-function wasCached(url: string, since: number): boolean | null {
+function bytes(url: string, since: number): [transferred: number, decoded: number] {
   const entry = performance.getEntriesByName(url, 'resource').at(-1) as PerformanceResourceTiming | undefined;
-  if (entry === undefined || entry.startTime < since) return null;
-  return entry.transferSize > 0 ? false : entry.decodedBodySize > 0 ? true : null;
+  return entry && entry.startTime >= since ? [entry.transferSize, entry.decodedBodySize] : [0, 0];
 }
 
 /** Sends one request. Throws a FreshetError on a failure and on any status but 2xx and 404. */
-export async function send({ fetch, clock }: Transport, url: string, init: RequestInit): Promise<Answer> {
+export async function send({ fetch, clock, base }: State, key: string, init: RequestInit): Promise<Answer> {
+  const url = base + key;
   const sentAt = clock();
-  const started = performance.now();
+  const since = performance.now();
   let response: Response;
   let text: string;
   try {
@@ -59,21 +39,22 @@ export async function send({ fetch, clock }: Transport, url: string, init: Reque
   } catch (error) {
     throw unanswered(error);
   }
-  const header = (name: string): string | null => response.headers.get(name);
-  if (!response.ok && response.status !== 404) throw refused(response.status, text, header('retry-after'));
+  const { status, headers } = response;
+  const found = status !== 404;
+  if (found && !response.ok) throw refused(status, text, headers.get('retry-after'));
+  const position = headers.get('freshet-position') ?? '';
+  // M: how long a client may keep the answer.
+  const seconds = /(?<!no-store.*)\bmax-age=(\d+)/.exec(headers.get('cache-control') ?? '')?.[1] ?? 0;
+  const [transferred, decoded] = bytes(new URL(url).href, since);
+  // How long an answer has lain in the browser's cache cannot be told, so only what came over the network counts.
+  const network = transferred > 0 || init.cache !== 'default';
   return {
-    status: response.status,
+    found,
     text,
-    position: position(header('freshet-position')),
-    etag: header('etag'),
-    location: header('location'),
-    lifetimeMs: lifetimeMs(header('cache-control') ?? ''),
+    position: /^\d{1,20}$/.test(position) ? BigInt(position) : null,
+    etag: headers.get('etag'),
     sentAt,
-    cached: wasCached(new URL(url).href, started),
+    until: network ? sentAt + 1_000 * +seconds : sentAt,
+    cached: !transferred && decoded > 0,
   };
-}
-
-/** The init of a read. */
-export function readInit(mode: Mode): RequestInit {
-  return { cache: mode };
 }

@@ -60,7 +60,7 @@ pub(super) fn identified(
         let (name, value) = field.map_err(|error| StoreError::BadRequest(error.to_string()))?;
         if name.as_str() != "_id" {
             identified.append(name, value);
-        } else if value != id {
+        } else if !freshet_core::value::compare::equal(value, id) {
             return Err(StoreError::BadRequest(
                 "the document's _id is not that of the record".to_owned(),
             ));

@@ -6,10 +6,12 @@
 
 mod check;
 mod documents;
+mod embedded;
 mod mongo;
 mod port;
 
 pub use check::DOCUMENT_BYTES_MAX;
+pub use embedded::{EmbeddedOptions, EmbeddedStore};
 pub use mongo::{MongoOptions, MongoStore};
 pub use port::{
     Answer, Counted, Decide, DecideRecord, Decision, Documents, Find, Found, Got, Images, Modified,

@@ -3,86 +3,64 @@
  * logical operator over filters. Two filters that can differ in their result never get one text.
  */
 import type { Json, JsonObject } from '../ejson.ts';
-import { type Operation, operations, operatorObject } from './operand.ts';
-import { Unkeyed } from './unkeyed.ts';
-import { array, compare, compareText, OBJECT, object, REGEX, sortedSet, type Value } from './value.ts';
+import { isDocument, type Operation, operations, operatorObject } from './operand.ts';
+import { compareText } from './text.ts';
+import { need } from './unkeyed.ts';
+import { array, compare, OBJECT, object, REGEX, sortedSet, type Value } from './value.ts';
 
-/** `path` is empty and `logical` set for `$or` and `$nor`. */
-interface Clause {
-  readonly logical: boolean;
-  readonly path: string;
-  readonly operation: Operation;
-}
+/** A path and one operation; no path for `$or` and `$nor`. */
+type Clause = readonly [path: string | null, operation: Operation];
 
-function filters(list: Json): JsonObject[] {
-  if (!Array.isArray(list) || list.length === 0 || !list.every(isDocument)) {
-    throw new Unkeyed('A logical operator takes filters');
-  }
+function members(list: Json): JsonObject[] {
+  need(Array.isArray(list) && list.length && list.every(isDocument));
   return list as JsonObject[];
 }
 
-function isDocument(j: Json): boolean {
-  return typeof j === 'object' && j !== null && !Array.isArray(j);
-}
-
-function collect(filter: JsonObject, into: Clause[]): void {
-  for (const [name, operand] of Object.entries(filter)) {
-    if (name === '$and') {
-      for (const member of filters(operand)) collect(member, into);
-    } else if (name === '$or' || name === '$nor') {
-      const members = filters(operand);
-      const distinct = sortedSet(members.map(filterValue));
-      if (name === '$or' && distinct.length === 1) collect(members[0] as JsonObject, into);
-      else into.push({ logical: true, path: '', operation: [name, array(distinct)] });
-    } else if (name[0] !== '$') {
-      for (const operation of operations(operand)) into.push({ logical: false, path: name, operation });
-    } else if (name !== '$comment') {
-      throw new Unkeyed(`${name} is for the database to decide`);
-    }
-  }
+function clauses(filter: JsonObject): Clause[] {
+  return Object.entries(filter).flatMap(([name, operand]): Clause[] => {
+    if (name[0] !== '$') return operations(operand).map((operation) => [name, operation]);
+    if (name === '$comment') return [];
+    if (name === '$and') return members(operand).flatMap(clauses);
+    need(/^\$n?or$/.test(name));
+    const alternatives = members(operand);
+    const distinct = sortedSet(alternatives.map(filterValue));
+    return name === '$or' && distinct.length === 1
+      ? clauses(alternatives[0] as JsonObject)
+      : [[null, [name, array(distinct)]]];
+  });
 }
 
 /** `{a:{$eq:v}}` is `{a:v}`, unless v would then be read as operators or as a regular expression. */
 function pathField(path: string, all: readonly Operation[]): Operation {
   const [name, operand] = all[0] as Operation;
-  const first = operand.rank === OBJECT && (operand.order as unknown[])[1];
-  const short =
-    all.length === 1 &&
-    name === '$eq' &&
-    operand.rank !== REGEX &&
-    !(typeof first === 'string' && first[0] === '$');
-  return [path, short ? operand : operatorObject(all)];
+  const [[rank], text] = operand;
+  const bare = all.length === 1 && name === '$eq' && rank !== REGEX && !(rank === OBJECT && text[2] === '$');
+  return [path, bare ? operand : operatorObject(all)];
 }
 
-function field(clause: Clause): Operation {
-  return clause.logical ? clause.operation : pathField(clause.path, [clause.operation]);
+function field([path, operation]: Clause): Operation {
+  return path === null ? operation : pathField(path, [operation]);
 }
 
-function byPathOperatorOperand(a: Clause, b: Clause): number {
-  return (
-    compareText(a.path, b.path) ||
-    compareText(a.operation[0], b.operation[0]) ||
-    compare(a.operation[1], b.operation[1])
-  );
+function byPathOperatorOperand([a, [f, x]]: Clause, [b, [g, y]]: Clause): number {
+  return compareText(a ?? '', b ?? '') || compareText(f, g) || compare(x, y);
 }
 
 /** The canonical form of a filter, as a value. */
 export function filterValue(filter: JsonObject): Value {
-  const clauses: Clause[] = [];
-  collect(filter, clauses);
-  const distinct = [...new Map(clauses.map((clause) => [object([field(clause)]).text, clause])).values()];
+  const distinct = new Map(clauses(filter).map((clause) => [object([field(clause)])[1], clause]));
   const paths = new Map<string, Operation[]>();
   const fields: Operation[] = [];
   const rest: Value[] = [];
-  for (const clause of distinct.sort(byPathOperatorOperand)) {
-    const known = paths.get(clause.path) ?? [];
-    // Logical clauses share the slots `$or` and `$nor`, which no path can be called.
-    const slot = clause.logical ? fields : known;
-    if (slot.some(([name]) => name === clause.operation[0])) rest.push(object([field(clause)]));
-    else if (clause.logical) fields.push(clause.operation);
-    else paths.set(clause.path, [...known, clause.operation]);
+  for (const clause of [...distinct.values()].sort(byPathOperatorOperand)) {
+    const [path, operation] = clause;
+    // The first clause of each operator has its place; further ones become members of `$and`.
+    const slot = path === null ? fields : (paths.get(path) ?? []);
+    if (slot.some(([name]) => name === operation[0])) rest.push(object([field(clause)]));
+    else slot.push(operation);
+    if (path !== null) paths.set(path, slot);
   }
   for (const [path, all] of paths) fields.push(pathField(path, all));
-  if (rest.length > 0) fields.push(['$and', array(sortedSet(rest))]);
+  if (rest.length) fields.push(['$and', array(sortedSet(rest))]);
   return object(fields.sort(([a], [b]) => compareText(a, b)));
 }

@@ -1,7 +1,10 @@
 /**
- * Why a filter has no key here: an operator that only the database decides, or an operand that cannot be read. Such a
- * request is sent as it was written, past every cache, and the gateway answers or says what is wrong with it.
+ * Where a filter gets no key: an operator that only the database decides, or an operand that is malformed. The request
+ * is then sent as it was written, past every cache, and the gateway answers it or says what is wrong with it.
  */
-export class Unkeyed extends Error {
-  override name = 'Unkeyed';
+export class Unkeyed extends Error {}
+
+/** Holds, or the filter has no key. */
+export function need(holds: unknown): asserts holds {
+  if (!holds) throw new Unkeyed();
 }

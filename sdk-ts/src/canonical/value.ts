@@ -3,76 +3,54 @@
  * "BSON order" of docs/canonical-form.md). A document's fields keep their order.
  */
 import type { Json, JsonObject } from '../ejson.ts';
-import { decimal, double, isRatio, long, type Ratio, ratioOf } from './number.ts';
-import { Unkeyed } from './unkeyed.ts';
+import { decimal, double, long, type Numbered, type Numeric, ratio } from './number.ts';
+import { compareText } from './text.ts';
+import { need, Unkeyed } from './unkeyed.ts';
 
-/** What two values of one type are compared by. Arrays compare member by member, then by length. */
-export type Order = number | bigint | boolean | string | Ratio | Value | readonly Order[];
+/** What values are ordered by: lists member by member, then by length. A value's list begins with its type's rank. */
+export type Order = Numeric | boolean | string | readonly Order[];
 
-/** A value: its type's rank in BSON order, what it is ordered by within the type, its canonical text. */
-export class Value {
-  constructor(
-    readonly rank: number,
-    readonly order: Order,
-    readonly text: string,
-  ) {}
-}
+/** A value's order and canonical text. */
+export type Value = readonly [order: readonly Order[], text: string];
 
-/** Ranks of the types, as MongoDB's `canonicalizeBSONType` orders them. */
+/** Ranks of types, as MongoDB's `canonicalizeBSONType` orders them. */
+export const NUMBER = 10;
 export const OBJECT = 20;
+export const BINARY = 30;
 export const REGEX = 50;
 
-const quote = JSON.stringify;
+/** A value whose text is plain JSON. */
+export function leaf(order: readonly Order[], json: unknown): Value {
+  return [order, JSON.stringify(json)];
+}
+
+export function number([order, json]: Numbered): Value {
+  return leaf([NUMBER, order], json);
+}
+
+export function string(s: string): Value {
+  return leaf([15, s], s);
+}
 
 /** A document of these fields, in this order. */
 export function object(fields: readonly (readonly [name: string, value: Value])[]): Value {
-  return new Value(
-    OBJECT,
-    fields.flatMap(([name, v]) => [v.rank, name, v]),
-    `{${fields.map(([name, v]) => `${quote(name)}:${v.text}`).join()}}`,
-  );
+  return [
+    [OBJECT, ...fields.flatMap(([name, [order]]) => [order[0] as number, name, order])],
+    `{${fields.map(([name, [, text]]) => `${JSON.stringify(name)}:${text}`)}}`,
+  ];
 }
 
 /** An array of these members, in this order. */
 export function array(members: readonly Value[]): Value {
-  return new Value(25, members, `[${members.map((v) => v.text).join()}]`);
-}
-
-export function text(s: string): Value {
-  return new Value(15, s, quote(s));
-}
-
-export function bool(b: boolean): Value {
-  return new Value(40, b, String(b));
-}
-
-export function number(n: readonly [order: number | bigint | Ratio, text: string]): Value {
-  return new Value(10, n[0], n[1]);
+  return [[25, ...members.map(([order]) => order)], `[${members.map(([, text]) => text)}]`];
 }
 
 export function regex(pattern: string, options: string): Value {
   const sorted = [...options].sort().join('');
-  return new Value(
-    REGEX,
-    [pattern, sorted],
-    `{"$regularExpression":{"pattern":${quote(pattern)},"options":${quote(sorted)}}}`,
-  );
-}
-
-/** By code points, which is the order of the UTF-8 bytes. */
-export function compareText(a: string, b: string): number {
-  let i = 0;
-  while (i < a.length && a.charCodeAt(i) === b.charCodeAt(i)) i++;
-  // Surrogates stand for code points above U+FFFF: they come after U+E000–U+FFFF.
-  const at = (s: string): number => {
-    const unit = s.charCodeAt(i);
-    return i >= s.length ? -1 : unit < 0xd800 ? unit : unit < 0xe000 ? unit + 0x2000 : unit - 0x800;
-  };
-  return at(a) - at(b);
+  return leaf([REGEX, pattern, sorted], { $regularExpression: { pattern, options: sorted } });
 }
 
 function compareOrder(a: Order, b: Order): number {
-  if (a instanceof Value) return compareBson(a, b as Value);
   if (Array.isArray(a)) {
     const other = b as readonly Order[];
     for (let i = 0; i < a.length && i < other.length; i++) {
@@ -82,110 +60,101 @@ function compareOrder(a: Order, b: Order): number {
     return a.length - other.length;
   }
   if (typeof a === 'string') return compareText(a, b as string);
-  if (isRatio(a) || isRatio(b)) {
-    if (typeof a === 'number' && !Number.isFinite(a)) return a > 0 ? 1 : -1;
-    if (typeof b === 'number' && !Number.isFinite(b)) return b > 0 ? -1 : 1;
-    const [x, y] = [ratioOf(a as Ratio), ratioOf(b as Ratio)];
+  if (typeof a === 'object' || typeof b === 'object') {
+    if (!Number.isFinite(a) && typeof a === 'number') return a > 0 ? 1 : -1;
+    if (!Number.isFinite(b) && typeof b === 'number') return b > 0 ? -1 : 1;
+    const [x, y] = [ratio(a as Numeric), ratio(b as Numeric)];
     return compareOrder(x.over * y.under, y.over * x.under);
   }
-  // NaN comes before every number; numbers and bigints compare exactly.
-  return a < b ? -1 : a > b ? 1 : Number(Number.isNaN(b)) - Number(Number.isNaN(a));
-}
-
-function compareBson(a: Value, b: Value): number {
-  return a.rank - b.rank || compareOrder(a.order, b.order);
+  // NaN comes before every number.
+  return a < b ? -1 : a > b ? 1 : +Number.isNaN(b) - +Number.isNaN(a);
 }
 
 /** MongoDB's order; values it holds for equal are ordered by their text. */
 export function compare(a: Value, b: Value): number {
-  return compareBson(a, b) || compareText(a.text, b.text);
+  return compareOrder(a[0], b[0]) || compareText(a[1], b[1]);
 }
 
 /** Sorted, without those of equal text. */
 export function sortedSet(values: readonly Value[]): Value[] {
-  return [...new Map(values.map((v) => [v.text, v])).values()].sort(compare);
+  return [...new Map(values.map((v) => [v[1], v])).values()].sort(compare);
 }
 
-const integer = (j: Json | undefined): bigint => {
-  if (typeof j !== 'string' || !/^-?\d+$/.test(j)) throw new Unkeyed(`Not an integer: ${quote(j)}`);
-  return BigInt(j);
-};
+/** What a wrapper holds; the readers below check it. */
+type Inner = string & JsonObject;
 
-const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?(Z|[+-]\d\d:\d\d)$/;
-
-function date(j: Json): Value {
-  // BigInt refuses the NaN of an impossible date.
-  const ms =
-    typeof j === 'string' && ISO.test(j) ? BigInt(Date.parse(j)) : integer((j as JsonObject).$numberLong);
-  return new Value(45, ms, `{"$date":{"$numberLong":"${ms}"}}`);
+function integer(digits: unknown): bigint {
+  need(/^-?\d+$/.test(digits as string));
+  return BigInt(digits as string);
 }
 
 function binary(bytes: string, subType: string): Value {
-  return new Value(
-    30,
-    [bytes.length, subType, bytes],
-    `{"$binary":{"base64":"${btoa(bytes)}","subType":"${subType}"}}`,
-  );
+  return leaf([BINARY, bytes.length, subType, bytes], { $binary: { base64: btoa(bytes), subType } });
 }
 
-function timestamp({ t, i }: JsonObject): Value {
-  const u32 = (n: unknown): boolean => typeof n === 'number' && n === n >>> 0;
-  if (!u32(t) || !u32(i)) throw new Unkeyed('Not a timestamp');
-  return new Value(47, [t as number, i as number], `{"$timestamp":{"t":${t},"i":${i}}}`);
+function date(j: Inner): Value {
+  const isoMs = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?(Z|[+-]\d\d:\d\d)$/.test(j) && Date.parse(j);
+  // BigInt refuses the NaN of an impossible date.
+  const ms = isoMs === false ? integer(j.$numberLong) : BigInt(isoMs);
+  return leaf([45, ms], { $date: { $numberLong: `${ms}` } });
 }
+
+const readLong = (j: Inner): Value => number(long(integer(j)));
 
 /** Extended JSON's wrappers: one field, whose name says the type. */
-const WRAPPERS: { readonly [name: string]: (inner: never) => Value } = {
-  $numberInt: (j: Json) => number(long(integer(j))),
-  $numberLong: (j: Json) => number(long(integer(j))),
-  $numberDouble: (j: string) => {
-    if (!/^-?(\d+(\.\d*)?([eE][+-]?\d+)?|Infinity)$|^NaN$/.test(j)) throw new Unkeyed(`Not a double: ${j}`);
+const WRAPPERS: { readonly [name: string]: (inner: Inner) => Value } = {
+  $numberInt: readLong,
+  $numberLong: readLong,
+  $numberDouble(j) {
+    need(/^-?(\d+(\.\d*)?(E[+-]?\d+)?|Infinity)$|^NaN$/i.test(j));
     return number(double(Number(j)));
   },
-  $numberDecimal: (j: string) => number(decimal(String(j))),
-  $oid: (j: string) => {
-    if (!/^[\da-f]{24}$/i.test(j)) throw new Unkeyed(`Not an ObjectId: ${j}`);
-    const hex = j.toLowerCase();
-    return new Value(35, hex, `{"$oid":"${hex}"}`);
+  $numberDecimal: (j) => number(decimal(j)),
+  $oid(j) {
+    need(/^[\da-f]{24}$/i.test(j));
+    const $oid = j.toLowerCase();
+    return leaf([35, $oid], { $oid });
   },
   $date: date,
-  $binary: ({ base64, subType }: { base64: string; subType: string }) => {
-    if (!/^[\da-f]{1,2}$/i.test(subType)) throw new Unkeyed('Not a binary');
-    return binary(atob(base64), subType.toLowerCase().padStart(2, '0'));
+  $binary({ base64, subType }) {
+    need(/^[\da-f]{1,2}$/i.test(subType as string));
+    return binary(atob(base64 as string), (subType as string).toLowerCase().padStart(2, '0'));
   },
-  $uuid: (j: string) => {
-    if (!/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(j)) throw new Unkeyed(`Not a UUID: ${j}`);
-    const bytes = j
-      .replaceAll('-', '')
-      .replace(/../g, (hex) => String.fromCharCode(Number.parseInt(hex, 16)));
-    return binary(bytes, '04');
+  $uuid(j) {
+    need(/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(j));
+    return binary(
+      j.replace(/-?(..)/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16))),
+      '04',
+    );
   },
-  $regularExpression: ({ pattern, options }: { pattern: string; options: string }) => regex(pattern, options),
-  $timestamp: timestamp,
-  $minKey: () => new Value(-1, 0, '{"$minKey":1}'),
-  $maxKey: () => new Value(127, 0, '{"$maxKey":1}'),
+  $regularExpression: ({ pattern, options }) => regex(pattern as string, options as string),
+  $timestamp({ t, i }) {
+    for (const n of [t, i] as number[]) need(n === n >>> 0);
+    return leaf([47, t as number, i as number], { $timestamp: { t, i } });
+  },
+  $minKey: () => leaf([-1], { $minKey: 1 }),
+  $maxKey: () => leaf([127], { $maxKey: 1 }),
 };
 
 /** Whether it is one of Extended JSON's wrappers, hence a value and not a document. */
 export function isWrapper(j: JsonObject): boolean {
-  const names = Object.keys(j);
-  return names.length === 1 && Object.hasOwn(WRAPPERS, names[0] as string);
+  const [name, ...others] = Object.keys(j);
+  return others.length === 0 && Object.hasOwn(WRAPPERS, name as string);
 }
 
 /** The value that Extended JSON says. Throws {@link Unkeyed} where it cannot be read. */
 export function value(j: Json): Value {
-  if (j === null) return new Value(5, 0, 'null');
-  if (typeof j === 'string') return text(j);
+  if (typeof j === 'string') return string(j);
   if (typeof j === 'number') return number(double(j));
-  if (typeof j === 'boolean') return bool(j);
+  if (typeof j === 'boolean') return leaf([40, j], j);
+  if (j === null) return leaf([5], j);
   if (Array.isArray(j)) return array(j.map(value));
   const fields = Object.entries(j as JsonObject);
-  const [name, inner] = fields[0] ?? ['', null];
-  if (!isWrapper(j as JsonObject)) return object(fields.map(([field, v]) => [field, value(v)]));
+  if (!isWrapper(j as JsonObject)) return object(fields.map(([name, inner]) => [name, value(inner)]));
+  const [[name, inner]] = fields as [[string, Inner]];
   try {
-    return (WRAPPERS[name] as (inner: Json) => Value)(inner);
-  } catch (error) {
-    // Destructuring null, atob of no base64 …: malformed all the same, and the gateway says how.
-    throw error instanceof Unkeyed ? error : new Unkeyed(`Malformed ${name}`);
+    return (WRAPPERS[name] as (typeof WRAPPERS)[string])(inner);
+  } catch {
+    throw new Unkeyed(); // Malformed: the gateway says how.
   }
 }

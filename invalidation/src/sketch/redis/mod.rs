@@ -7,6 +7,7 @@ mod call;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use freshet_core::freshness::Lifetimes;
 use freshet_core::name::Namespace;
 use freshet_core::sketch::Epoch;
 use freshet_core::sketch::counting::{HASHES, bits_for, unite};
@@ -96,6 +97,13 @@ impl RedisSketch {
         Ok(epoch)
     }
 
+    fn client_ms(&self, lifetimes: Lifetimes) -> u64 {
+        if lifetimes.is_zero() {
+            return 0;
+        }
+        self.limits.client_ms(lifetimes)
+    }
+
     /// Where this process's moment `ms_ago` lies on the server's clock, at the latest: the reply that
     /// brought the server's time was not older than it.
     fn server_time(&self, ms_ago: u64) -> i64 {
@@ -134,7 +142,7 @@ impl SketchStore for RedisSketch {
             .arg(u8::from(start == Start::First))
             .arg(candidate.number)
             .arg(&candidate.salt)
-            .arg(self.limits.caps.span_ms())
+            .arg(self.limits.span_ms(self.limits.caps))
             .send(&self.library)
             .await?;
         let reply = items(&reply)?;
@@ -168,7 +176,7 @@ impl SketchStore for RedisSketch {
             call = call
                 .arg(read.key.as_str())
                 .arg(hex(read.position))
-                .arg(read.lifetimes.m.as_ms())
+                .arg(self.client_ms(read.lifetimes))
                 .arg(read.lifetimes.s.as_ms())
                 .arg(u8::from(read.embedded))
                 .arg(halves.a)
@@ -239,7 +247,7 @@ impl SketchStore for RedisSketch {
             .arg(epoch)
             .arg(candidate.number)
             .arg(&candidate.salt)
-            .arg(self.limits.caps.span_ms())
+            .arg(self.limits.span_ms(self.limits.caps))
             .arg(hex(through))
             .send(&self.library)
             .await?;
@@ -251,7 +259,7 @@ impl SketchStore for RedisSketch {
 
     async fn confirm_saturation(&self, epoch: u64) -> Result<(), SketchError> {
         let call = Call::new("confirm_saturation").arg(epoch);
-        let call = call.arg(self.limits.caps.m.as_ms());
+        let call = call.arg(self.limits.client_ms(self.limits.caps));
         call.send(&self.library).await.map(drop)
     }
 
@@ -303,7 +311,7 @@ impl SketchStore for RedisSketch {
             .arg(resume.unwrap_or_default())
             .arg(candidate.number)
             .arg(&candidate.salt)
-            .arg(self.limits.caps.span_ms())
+            .arg(self.limits.span_ms(self.limits.caps))
             .send(&self.library)
             .await?;
         let time = u64::try_from(integer(&reply)?).map_err(|_| malformed("time"))?;
