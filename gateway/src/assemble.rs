@@ -6,6 +6,8 @@ use anyhow::Context;
 use freshet_core::freshness::Lifetimes;
 use freshet_core::sketch::machine::Limits;
 use freshet_core::time::{Clock, Ttl};
+use freshet_invalidation::purge::port::Purger;
+use freshet_invalidation::purge::{Varnish, VarnishSettings};
 use freshet_invalidation::sketch::port::{SketchStore, Start};
 use freshet_invalidation::sketch::{Entropy, LocalSketch, RedisSettings, RedisSketch};
 use freshet_invalidation::{Connect, Parts, Pipeline};
@@ -15,7 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::app::{self, App};
 use crate::config::Settings;
-use crate::config::settings::StoreChoice;
+use crate::config::settings::{EdgeKind, StoreChoice};
 use crate::store::{EmbeddedOptions, EmbeddedStore, MongoOptions, MongoStore, Store};
 use crate::telemetry::activity::{Activity, Watched};
 use crate::tier::Tier;
@@ -24,6 +26,8 @@ use crate::tier::Tier;
 const CHANGES_MAX: usize = 100_000;
 /// Collections with outstanding copies.
 const COLLECTIONS_MAX: usize = 10_000;
+/// The longest one purge may take, in milliseconds.
+const PURGE_MS_MAX: u64 = 1000;
 /// How long changes are remembered, in milliseconds: longer than any permitted read.
 const RETENTION_MS: u64 = 30_000;
 
@@ -81,7 +85,7 @@ pub async fn assemble(
     let pipeline = Pipeline::new(Parts {
         clock: Arc::clone(&clock),
         sketch: sketch(&settings, &clock, entropy)?,
-        purgers: Vec::new(),
+        purgers: purgers(&settings)?,
         tier: seen_by_pipeline,
     });
     let tasks = TaskTracker::new();
@@ -105,6 +109,26 @@ pub async fn assemble(
     })
 }
 
+/// Every node of every configured edge.
+fn purgers(settings: &Settings) -> anyhow::Result<Vec<Arc<dyn Purger>>> {
+    let mut purgers: Vec<Arc<dyn Purger>> = Vec::new();
+    for edge in &settings.edges {
+        let secret = edge.secret.as_ref().map_or("", |secret| secret.expose_secret());
+        for url in &edge.urls {
+            let node = match edge.kind {
+                EdgeKind::Varnish => Varnish::new(&VarnishSettings {
+                    url: url.clone(),
+                    secret: secret.to_owned(),
+                    request_ms_max: PURGE_MS_MAX,
+                })
+                .with_context(|| format!("the edge {url}"))?,
+            };
+            purgers.push(Arc::new(node));
+        }
+    }
+    Ok(purgers)
+}
+
 /// In Redis where several gateways share one, else in this process.
 fn sketch(settings: &Settings, clock: &Arc<dyn Clock>, entropy: Entropy) -> anyhow::Result<Arc<dyn SketchStore>> {
     let caps = Lifetimes {
@@ -117,6 +141,7 @@ fn sketch(settings: &Settings, clock: &Arc<dyn Clock>, entropy: Entropy) -> anyh
         collections_max: COLLECTIONS_MAX,
         retention_ms: RETENTION_MS,
         caps,
+        transfer_ms: millis(settings.server.fill_timeout),
     };
     let Some(url) = &settings.redis else {
         return Ok(Arc::new(LocalSketch::new(Arc::clone(clock), entropy, limits)));
@@ -130,6 +155,10 @@ fn sketch(settings: &Settings, clock: &Arc<dyn Clock>, entropy: Entropy) -> anyh
     };
     let sketch = RedisSketch::new(redis, limits, Arc::clone(clock), entropy).context("the Redis URL")?;
     Ok(Arc::new(sketch))
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn seconds(duration: std::time::Duration) -> Ttl {

@@ -3,6 +3,8 @@
 use bson::oid::ObjectId;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use freshet_core::name::Namespace;
+use freshet_core::predicate::Predicate;
+use freshet_core::query::Filter;
 use freshet_core::update::{self, Update, UpdateError};
 use freshet_core::value::ejson;
 use freshet_core::value::id::RecordId;
@@ -56,6 +58,9 @@ impl Change {
             return Ok(Change::MergePatch(patch));
         }
         let update = update::parse(&patch).map_err(|error| Problem::malformed(error.detail).at(error.pointer))?;
+        for filter in update.filters() {
+            Filter::parse(filter).map_err(|error| Problem::malformed(error.detail).at(error.pointer))?;
+        }
         Ok(Change::Update(patch, Box::new(update)))
     }
 
@@ -71,7 +76,7 @@ impl Change {
         match self {
             Change::Put(document) => Ok(Some(document.clone())),
             Change::MergePatch(patch) => update::merge_patch(current, patch).map(Some).map_err(Impossible::Unfit),
-            Change::Update(_, update) => update.apply(current, now_ms).map(Some).map_err(Impossible::Unfit),
+            Change::Update(_, update) => update.apply(current, now_ms, &condition).map(Some).map_err(Impossible::Unfit),
             Change::Delete => Ok(None),
         }
     }
@@ -170,6 +175,13 @@ fn prefixed(id: RawBson, document: &RawDocument) -> RawDocumentBuf {
         }
     }
     whole
+}
+
+/// A condition of `$pull`, decided as the database does or not at all.
+fn condition(filter: &RawDocument, element: &RawDocument) -> Result<bool, String> {
+    let filter = Filter::parse(filter).map_err(|error| error.detail)?;
+    let predicate = Predicate::compile(&filter).map_err(|error| error.to_string())?;
+    Ok(predicate.matches(element))
 }
 
 fn document(body: &[u8]) -> Result<RawDocumentBuf, Problem> {
