@@ -100,7 +100,7 @@ fn greet(address: SocketAddr, data: &Path, empty: bool) {
         return;
     }
     say("  The largest cities of Switzerland; ask twice and look at Cache-Status:\n");
-    say(&format!("    curl -gi '{base}/v1/demo/cities?filter={{\"country\":\"CH\"}}&sort=-population&limit=3'\n"));
+    say(&format!("    curl -iG {base}/v1/demo/cities --data-urlencode 'filter={{\"country\":\"CH\"}}' -d sort=-population -d limit=3\n"));
     say("  One record, and a change to it. The record and the query are fresh at once:\n");
     say(&format!("    curl -i {base}/v1/demo/cities/zurich-ch"));
     say(&format!(

@@ -178,7 +178,7 @@ fn prefixed(id: RawBson, document: &RawDocument) -> RawDocumentBuf {
 }
 
 /// A condition of `$pull`, decided as the database does or not at all.
-fn condition(filter: &RawDocument, element: &RawDocument) -> Result<bool, String> {
+pub(crate) fn condition(filter: &RawDocument, element: &RawDocument) -> Result<bool, String> {
     let filter = Filter::parse(filter).map_err(|error| error.detail)?;
     let predicate = Predicate::compile(&filter).map_err(|error| error.to_string())?;
     Ok(predicate.matches(element))
