@@ -6,7 +6,7 @@ use super::arithmetic::{Operation, combine};
 use super::array::{Pull, Push, add_to_set, pop, pull};
 use super::edit::{Node, Place};
 use super::{Conditions, Reason, UpdateError};
-use crate::value::compare::compare;
+use crate::value::compare::{compare, equal};
 
 /// One operator at one path.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,14 +91,15 @@ impl Action {
             Action::Set(value) => *node = Node::Raw(value.as_raw_bson_ref()),
             Action::Now(timestamp) => *node = Node::Raw(now(*timestamp, now_ms)),
             Action::Arithmetic(operation, operand) => {
-                let sum = match node {
-                    Node::Raw(value) => combine(*operation, *value, operand.as_raw_bson_ref()),
-                    _ => None,
+                let Node::Raw(value) = node else {
+                    return Err(not_a_number());
                 };
-                *node = Node::Raw(sum.ok_or_else(|| {
-                    let detail = "the value is not a number, or the result is out of range";
-                    UpdateError::new(Reason::NotApplicable, detail)
-                })?);
+                let result = combine(*operation, *value, operand.as_raw_bson_ref());
+                let result = result.ok_or_else(not_a_number)?;
+                // What stays equal stays as it is spelt: 1E+3 is not made 1000.
+                if value.element_type() != result.element_type() || !equal(*value, result) {
+                    *value = result;
+                }
             }
             Action::Min(value) | Action::Max(value) => {
                 let order = match node {
@@ -152,6 +153,11 @@ impl Action {
             }
         }))
     }
+}
+
+fn not_a_number() -> UpdateError {
+    let detail = "the value is not a number, or the result is out of range";
+    UpdateError::new(Reason::NotApplicable, detail)
 }
 
 fn array_items<'n, 'a>(node: &'n mut Node<'a>) -> Result<&'n mut Vec<Node<'a>>, UpdateError> {

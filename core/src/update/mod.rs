@@ -17,7 +17,6 @@ use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 pub use merge::merge_patch;
 pub use parse::parse;
 
-use crate::value::compare::equal;
 use crate::value::path::field;
 use crate::value::{Builder, DOCUMENT_BYTES_MAX};
 use action::Step;
@@ -119,11 +118,21 @@ fn finish(out: Builder, before: &RawDocument) -> Result<RawDocumentBuf, UpdateEr
         .into_document()
         .map_err(|_| UpdateError::new(Reason::NotApplicable, "the result is not BSON"))?;
     let same_id = match (field(before, "_id"), field(&after, "_id")) {
-        (Some(before), Some(after)) => equal(before, after),
+        (Some(before), Some(after)) => same_bytes(before, after),
         (before, _) => before.is_none(),
     };
     if same_id {
         return Ok(after);
     }
     Err(UpdateError::new(Reason::Immutable, "_id cannot change"))
+}
+
+/// The server minds the type, too: `5` may not become `5.0`.
+fn same_bytes(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> bool {
+    let bytes = |value| {
+        let mut out = Builder::new();
+        out.append("", value);
+        out
+    };
+    bytes(a).as_bytes() == bytes(b).as_bytes()
 }
