@@ -12,6 +12,9 @@ mod pipeline;
 pub mod purge;
 pub mod registry;
 pub mod sketch;
+mod telemetry;
 
-pub use pipeline::{Answer, Connect, NotCached, Parts, Pipeline, Status, Ticket, Tier};
+pub use pipeline::{
+    Answer, Connect, NotCached, Parts, Pipeline, Revive, Settings, Status, Ticket, Tier,
+};
 pub use registry::{Images, Matches, Order, Resource, Watched};

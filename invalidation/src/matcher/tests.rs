@@ -39,7 +39,12 @@ fn namespace() -> Namespace {
     Namespace::new("d", "c").expect("valid")
 }
 
-fn query(key: &str, representation: Representation, sorted_by: Option<&'static str>, skips: bool) -> Resource {
+fn query(
+    key: &str,
+    representation: Representation,
+    sorted_by: Option<&'static str>,
+    skips: bool,
+) -> Resource {
     Resource {
         namespace: namespace(),
         key: Key::from(key),

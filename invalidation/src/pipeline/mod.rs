@@ -1,4 +1,13 @@
-//! The facade that the gateway holds.
+//! The facade that the gateway holds: begin, settle, sketch, status. What happens to a change is in `feed`
+//! and `effects`.
+
+mod effects;
+mod feed;
+mod settings;
+mod snapshots;
+mod state;
+mod ticket;
+mod types;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,121 +17,23 @@ use freshet_core::freshness::Lifetimes;
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::time::{Clock, Moment, Position};
+use freshet_core::ttl::Estimator;
+use parking_lot::Mutex;
+use prometheus_client::registry::Registry as MetricRegistry;
 use tokio_util::sync::CancellationToken;
 
+use self::snapshots::Snapshots;
+use self::state::State;
 use crate::ingest::port::Source;
+use crate::purge::Outbox;
 use crate::purge::port::Purger;
-use crate::registry::{Images, Resource};
-use crate::sketch::port::{SketchStore, Start};
+use crate::registry::{Images, Registry, Resource};
+use crate::sketch::port::{Read, Settled, SketchError, SketchStore, Start};
+use crate::telemetry::Metrics;
 
-/// Permission to read and then to cache (rule C1). Ends with [`Pipeline::settle`] or when it is dropped.
-#[derive(Debug)]
-pub struct Ticket {
-    /// The read has to be made at or after it.
-    pub from: Position,
-    /// The sketch's epoch at the beginning.
-    pub epoch: u64,
-    /// When it was given.
-    pub started: Moment,
-    /// What for.
-    pub resource: Resource,
-}
-
-/// What was read.
-#[derive(Clone, Copy, Debug)]
-pub struct Answer<'a> {
-    /// A lower bound of the read (rule C1).
-    pub position: Position,
-    /// What the copy shall be given.
-    pub lifetimes: Lifetimes,
-    /// The keys of the records in the window, and of the look-ahead that decides whether there is a next
-    /// page. For objects each is a copy of its record (rule C4); the look-ahead harmlessly counts as one.
-    pub members: &'a [Key],
-}
-
-/// Why an answer is not cached. [`NotCached::word`] is the same word in `Cache-Status`, log and metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[non_exhaustive]
-pub enum NotCached {
-    /// The key, or a member, changed after the read (rule C2).
-    #[error("invalidated-meanwhile")]
-    InvalidatedMeanwhile,
-    /// The sketch does not answer (rule C16).
-    #[error("sketch-unavailable")]
-    SketchUnavailable,
-    /// The change feed is not running, or is too far behind.
-    #[error("matcher-behind")]
-    MatcherBehind,
-    /// The matcher cannot decide the filter as the database does (rule C14).
-    #[error("undecidable")]
-    Undecidable,
-    /// As many queries are active, or copies outstanding, as may be.
-    #[error("capacity")]
-    Capacity,
-    /// The sketch lost its state between begin and settle (rule C8).
-    #[error("epoch-changed")]
-    EpochChanged,
-    /// The read took longer than invalidations are remembered.
-    #[error("read-too-slow")]
-    ReadTooSlow,
-    /// The read was made before the position the ticket asked for.
-    #[error("read-too-early")]
-    ReadTooEarly,
-    /// The estimated lifetime is below the floor.
-    #[error("short-lived")]
-    ShortLived,
-}
-
-impl NotCached {
-    /// The stable word.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            NotCached::InvalidatedMeanwhile => "invalidated-meanwhile",
-            NotCached::SketchUnavailable => "sketch-unavailable",
-            NotCached::MatcherBehind => "matcher-behind",
-            NotCached::Undecidable => "undecidable",
-            NotCached::Capacity => "capacity",
-            NotCached::EpochChanged => "epoch-changed",
-            NotCached::ReadTooSlow => "read-too-slow",
-            NotCached::ReadTooEarly => "read-too-early",
-            NotCached::ShortLived => "short-lived",
-        }
-    }
-}
-
-/// How the pipeline is doing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Status {
-    /// The change feed runs and its effects get through.
-    pub live: bool,
-    /// The sketch answers.
-    pub sketch: bool,
-    /// The sketch contains everything for the time being (rule C8).
-    pub saturated: bool,
-    /// The sketch's epoch.
-    pub epoch: u64,
-    /// Every write at or before it has had its effects.
-    pub watermark: Position,
-    /// How old the watermark is.
-    pub watermark_age_ms: u64,
-    /// Δ_inv; `u32::MAX`: unbounded.
-    pub invalidation_ms: u32,
-    /// Active queries.
-    pub active_queries: usize,
-    /// Purges not confirmed yet.
-    pub purges_pending: usize,
-}
-
-/// The gateway's own tier, told what to drop before purges are sent.
-pub trait Tier: Send + Sync {
-    /// Drop these.
-    fn drop_keys(&self, keys: &[Key]);
-    /// Drop everything of the collection.
-    fn drop_collection(&self, namespace: &Namespace);
-    /// Drop everything.
-    fn drop_all(&self);
-}
+pub use settings::Settings;
+pub use ticket::Ticket;
+pub use types::{Answer, NotCached, Status, Tier};
 
 /// What a pipeline is made of.
 pub struct Parts {
@@ -134,7 +45,13 @@ pub struct Parts {
     pub purgers: Vec<Arc<dyn Purger>>,
     /// The gateway's own tier.
     pub tier: Arc<dyn Tier>,
+    /// What a key names: a sketch that outlived this process is whole once all that it holds is matched
+    /// again (rule C8). Without it every restart begins a new epoch.
+    pub revive: Option<Revive>,
 }
+
+/// From a key back to the resource that it names; `None`: it names none.
+pub type Revive = Arc<dyn Fn(&Namespace, &Key) -> Option<Resource> + Send + Sync>;
 
 /// Begins the change feed where the sketch's kept state ends (`None`: now).
 pub type Connect = Box<dyn FnOnce(Option<Vec<u8>>) -> Box<dyn Source> + Send>;
@@ -146,26 +63,51 @@ pub struct Pipeline {
 }
 
 struct Inner {
-    parts: Parts,
+    clock: Arc<dyn Clock>,
+    sketch: Arc<dyn SketchStore>,
+    tier: Arc<dyn Tier>,
+    revive: Option<Revive>,
+    outbox: Outbox,
+    settings: Settings,
+    registry: Arc<Mutex<Registry>>,
+    estimator: Mutex<Estimator>,
+    state: Mutex<State>,
+    snapshots: Snapshots,
     position: AtomicU64,
+    metrics: Metrics,
 }
 
 impl Pipeline {
     /// A pipeline that is not running yet: nothing is cacheable.
     #[must_use]
-    pub fn new(parts: Parts) -> Pipeline {
+    pub fn new(parts: Parts, settings: Settings) -> Pipeline {
+        let outbox = Outbox::new(settings.outbox, parts.purgers, Arc::clone(&parts.clock));
         Pipeline {
             inner: Arc::new(Inner {
-                parts,
+                clock: parts.clock,
+                sketch: parts.sketch,
+                tier: parts.tier,
+                revive: parts.revive,
+                outbox,
+                registry: Arc::new(Mutex::new(Registry::new(settings.registry))),
+                estimator: Mutex::new(Estimator::new(settings.estimator)),
+                state: Mutex::new(State::default()),
+                snapshots: Snapshots::new(settings.snapshot_ms),
                 position: AtomicU64::new(0),
+                metrics: Metrics::default(),
+                settings,
             }),
         }
     }
 
+    /// Puts the pipeline's metrics into a registry.
+    pub fn register(&self, registry: &mut MetricRegistry) {
+        self.inner.metrics.register(registry);
+    }
+
     /// Runs until `stop`: opens the sketch, connects the change feed, carries out effects and purges.
     pub async fn run(&self, start: Start, connect: Connect, stop: CancellationToken) {
-        let _ = (start, connect);
-        stop.cancelled().await;
+        feed::run(&self.inner, start, connect, stop).await;
     }
 
     /// C1: registers the resource with the matcher before the database is asked.
@@ -173,15 +115,24 @@ impl Pipeline {
     /// # Errors
     /// Why the answer cannot be cached, whatever it is.
     pub fn begin(&self, resource: Resource) -> Result<Ticket, NotCached> {
-        let _ = resource;
-        Err(NotCached::MatcherBehind)
+        self.inner
+            .begin(resource)
+            .inspect_err(|no| self.inner.metrics.not_cached(*no))
     }
 
     /// The estimated lifetimes of an answer with these members; zero: below the floor, do not cache.
     #[must_use]
     pub fn lifetimes(&self, ticket: &Ticket, members: &[Key]) -> Lifetimes {
-        let _ = (ticket, members);
-        Lifetimes::ZERO
+        let resource = &ticket.resource;
+        let policy = self.inner.settings.policy(&resource.namespace);
+        let now = self.inner.clock.now();
+        let mut estimator = self.inner.estimator.lock();
+        let namespace = &resource.namespace;
+        let ms = match resource.record() {
+            Some(record) => estimator.record_ms(policy, namespace, &record, now),
+            None => estimator.query_ms(policy, namespace, &resource.key, members, now),
+        };
+        policy.lifetimes(ms)
     }
 
     /// C2–C4: after the read and before the answer goes out as cacheable.
@@ -189,45 +140,141 @@ impl Pipeline {
     /// # Errors
     /// Why it must go out as not shared.
     pub async fn settle(&self, ticket: Ticket, answer: Answer<'_>) -> Result<(), NotCached> {
-        let _ = (ticket, answer);
-        Err(NotCached::MatcherBehind)
-    }
-
-    /// Whether the key changed, or may have, after `position`. The gateway asks once more after it put a
-    /// settled answer into its tier: a change in between found nothing there to drop.
-    #[must_use]
-    pub fn changed_since(&self, key: &Key, position: Position) -> bool {
-        let _ = (key, position);
-        true
+        self.inner
+            .settle(&ticket, answer)
+            .await
+            .inspect_err(|no| self.inner.metrics.not_cached(*no))
     }
 
     /// The sketch's wire bytes. Saturated, with an age and Δ_inv beyond every bound, when there is none to
     /// be had (rules C7, C16).
     pub async fn sketch(&self, namespaces: &[Namespace]) -> Bytes {
-        let _ = namespaces;
-        Bytes::new()
+        self.inner.sketch_bytes(namespaces).await
     }
 
     /// The highest position known to be committed: reads are made at or after it.
     #[must_use]
     pub fn position(&self) -> Position {
-        Position(self.inner.position.load(Ordering::Acquire))
+        self.inner.position()
     }
 
     /// A write of this gateway was acknowledged at `position`.
     pub fn observe(&self, position: Position) {
-        self.inner.position.fetch_max(position.0, Ordering::AcqRel);
+        self.inner.observe(position);
     }
 
     /// What the change feed says about a collection; [`Images::AfterOnly`] until told.
     pub fn declare(&self, namespace: &Namespace, images: Images) {
-        let _ = (namespace, images);
+        self.inner.registry.lock().declare(namespace, images);
     }
 
     /// For `/readyz` and the console.
     #[must_use]
     pub fn status(&self) -> Status {
-        let _ = &self.inner.parts;
-        Status::default()
+        self.inner.status()
+    }
+}
+
+impl Inner {
+    fn begin(&self, resource: Resource) -> Result<Ticket, NotCached> {
+        let now = self.clock.now();
+        let epoch = self.admits(now)?;
+        let matched = self
+            .registry
+            .lock()
+            .begin(&resource, now)
+            .map_err(|_| NotCached::Capacity)?;
+        Ok(Ticket {
+            from: matched.max(self.position()),
+            epoch,
+            started: now,
+            resource,
+            registry: Arc::clone(&self.registry),
+        })
+    }
+
+    async fn settle(&self, ticket: &Ticket, answer: Answer<'_>) -> Result<(), NotCached> {
+        let now = self.clock.now();
+        if answer.lifetimes.is_zero() {
+            return Err(NotCached::ShortLived);
+        }
+        if now.since(ticket.started) >= self.settings.registry.ticket_ms {
+            return Err(NotCached::ReadTooSlow);
+        }
+        if answer.position < ticket.from {
+            return Err(NotCached::ReadTooEarly);
+        }
+        if self.admits(now)? != ticket.epoch {
+            return Err(NotCached::EpochChanged);
+        }
+        let resource = &ticket.resource;
+        let span_ms = answer.lifetimes.span_ms();
+        self.registry
+            .lock()
+            .settle(resource, answer.members, answer.position, span_ms, now);
+        let read = |key, embedded| Read {
+            key,
+            position: answer.position,
+            lifetimes: answer.lifetimes,
+            embedded,
+        };
+        let embedded: &[Key] = match resource.embeds_members() {
+            true => answer.members,
+            false => &[],
+        };
+        let reads: Vec<Read<'_>> = std::iter::once(read(&resource.key, false))
+            .chain(embedded.iter().map(|key| read(key, true)))
+            .collect();
+        let settled = self
+            .sketch
+            .settle(ticket.epoch, &resource.namespace, &reads)
+            .await
+            .map_err(|error| self.refusal(&error))?;
+        if settled.iter().all(|one| *one == Settled::Recorded) {
+            Ok(())
+        } else {
+            Err(NotCached::InvalidatedMeanwhile)
+        }
+    }
+
+    fn admits(&self, now: Moment) -> Result<u64, NotCached> {
+        let state = *self.state.lock();
+        state.admits(self.settings.watermark_ms_max, now)
+    }
+
+    /// After a failure nothing is tried until the feed's next report got through: refusals are quick.
+    fn refusal(&self, error: &SketchError) -> NotCached {
+        match error {
+            SketchError::EpochChanged(_) => NotCached::EpochChanged,
+            SketchError::Full => NotCached::Capacity,
+            SketchError::Unavailable(_) => {
+                self.state.lock().sketch = false;
+                NotCached::SketchUnavailable
+            }
+        }
+    }
+
+    fn position(&self) -> Position {
+        Position(self.position.load(Ordering::Acquire))
+    }
+
+    fn observe(&self, position: Position) {
+        self.position.fetch_max(position.0, Ordering::AcqRel);
+    }
+
+    fn status(&self) -> Status {
+        let now = self.clock.now();
+        let state = *self.state.lock();
+        Status {
+            live: state.admits(self.settings.watermark_ms_max, now).is_ok(),
+            sketch: state.sketch,
+            saturated: state.saturated,
+            epoch: state.epoch.map_or(0, |epoch| epoch.number),
+            watermark: state.position(),
+            watermark_age_ms: state.age_ms(now).unwrap_or(u64::MAX),
+            invalidation_ms: state.invalidation_ms(self.outbox.invalidation_ms(), now),
+            active_queries: self.registry.lock().len(),
+            purges_pending: self.outbox.pending(),
+        }
     }
 }

@@ -100,4 +100,3 @@ pub trait Tier: Send + Sync {
     /// Drop everything.
     fn drop_all(&self);
 }
-

@@ -117,6 +117,24 @@ impl Registry {
         }
     }
 
+    /// Activates a resource of which an earlier life of this process issued copies that may live until
+    /// `until`; their members are not known.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn revive(&mut self, resource: &Resource, until: Moment, now: Moment) -> Result<(), Full> {
+        self.begin(resource, now)?;
+        let collection = self.collections.get_mut(&resource.namespace);
+        if let Some(active) = collection
+            .and_then(|collection| collection.place(resource))
+            .and_then(|place| place.get_mut(resource.key.as_str()))
+        {
+            active.settle(None, Position::ZERO, 0, until);
+            active.release();
+        }
+        Ok(())
+    }
+
     /// The ticket is gone: its read is settled, or came to nothing.
     pub fn release(&mut self, resource: &Resource) {
         if let Some(active) = self

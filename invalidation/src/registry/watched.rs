@@ -74,6 +74,13 @@ impl Resource {
         )
     }
 
+    /// Of a record, whatever the form: the record's own key.
+    #[must_use]
+    pub fn record(&self) -> Option<Key> {
+        matches!(self.watched, Watched::Record)
+            .then(|| self.form_of().unwrap_or_else(|| self.key.clone()))
+    }
+
     /// Of a record's form (`fields`, `rep`): the record's own key. The key's path names the record.
     #[must_use]
     pub fn form_of(&self) -> Option<Key> {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use freshet_core::freshness::Lifetimes;
+use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::sketch::Epoch;
 use freshet_core::sketch::counting::{HASHES, bits_for, unite};
@@ -19,7 +20,8 @@ use parking_lot::Mutex;
 use self::call::{Call, Library, bytes, integer, items, text};
 use super::epoch::Entropy;
 use super::port::{
-    Opened, Purged, Read, Report, Settled, SketchError, SketchStore, Snapshot, Start, Write,
+    Earlier, Opened, Purged, Read, Report, Settled, SketchError, SketchStore, Snapshot, Start,
+    Write,
 };
 
 /// How to reach Redis, and as whom.
@@ -129,8 +131,9 @@ fn position(value: &redis::Value) -> Result<Position, SketchError> {
         .map_err(|_| malformed("position"))
 }
 
+/// `db.collection`; a database's name has no dot.
 fn name(namespace: &Namespace) -> String {
-    namespace.path()
+    namespace.to_string()
 }
 
 #[async_trait]
@@ -145,17 +148,31 @@ impl SketchStore for RedisSketch {
             .arg(self.limits.span_ms(self.limits.caps))
             .send(&self.library)
             .await?;
-        let reply = items(&reply)?;
-        let [number, salt, kept, resume] = reply else {
+        let [number, salt, earlier, resume] = items(&reply)? else {
             return Err(malformed("open"));
         };
+        let earlier = match integer(earlier)? {
+            0 => Earlier::Nothing,
+            1 => Earlier::Kept(bytes(resume)?),
+            _ => Earlier::Lost,
+        };
         let epoch = self.learn(number, salt)?;
-        let resume = bytes(resume)?;
-        let resumable = integer(kept)? == 1 && !resume.is_empty();
-        Ok(Opened {
-            epoch,
-            resume: resumable.then_some(resume),
-        })
+        Ok(Opened { epoch, earlier })
+    }
+
+    async fn outstanding(&self) -> Result<Vec<(Namespace, Key)>, SketchError> {
+        let mut all = Vec::new();
+        for space in items(&self.library.members("spaces").await?)? {
+            let space = text(space)?;
+            let namespace = space
+                .split_once('.')
+                .and_then(|(db, collection)| Namespace::new(db, collection).ok())
+                .ok_or_else(|| malformed("collection"))?;
+            for key in self.library.fields(&format!("e:{space}")).await? {
+                all.push((namespace.clone(), Key::from(key)));
+            }
+        }
+        Ok(all)
     }
 
     async fn settle(
