@@ -1,23 +1,29 @@
 //! Settings → parts → application: which store, which sketch, which caches to purge.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
 use freshet_core::freshness::Lifetimes;
 use freshet_core::sketch::machine::Limits;
+use freshet_core::key::Key;
+use freshet_core::name::Namespace;
 use freshet_core::time::{Clock, Ttl};
+use freshet_core::ttl::Policy;
 use freshet_invalidation::purge::port::Purger;
 use freshet_invalidation::purge::{Varnish, VarnishSettings};
 use freshet_invalidation::sketch::port::{SketchStore, Start};
 use freshet_invalidation::sketch::{Entropy, LocalSketch, RedisSettings, RedisSketch};
-use freshet_invalidation::{Connect, Parts, Pipeline};
+use freshet_invalidation::{Connect, Parts, Pipeline, Resource};
 use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::{self, App};
 use crate::config::Settings;
-use crate::config::settings::{EdgeKind, StoreChoice};
+use crate::config::settings::{AccessRule, EdgeKind, Grant, StoreChoice};
+use crate::read::asked::Asked;
+use crate::route::{Route, parse_params};
 use crate::store::{EmbeddedOptions, EmbeddedStore, MongoOptions, MongoStore, Store};
 use crate::telemetry::activity::{Activity, Watched};
 use crate::tier::Tier;
@@ -72,6 +78,7 @@ pub async fn assemble(
     activity: Option<Arc<Activity>>,
     stop: &CancellationToken,
 ) -> anyhow::Result<Assembled> {
+    let start = start(&settings);
     let store = open_store(&settings.store, &clock).await?;
     let tier = Arc::new(Tier::new(settings.tier.bytes_max.0, settings.tier.entry_bytes_max.len()));
     let seen_by_pipeline: Arc<dyn freshet_invalidation::Tier> = match &activity {
@@ -82,17 +89,19 @@ pub async fn assemble(
         }),
         None => tier.clone(),
     };
-    let pipeline = Pipeline::new(Parts {
+    let parts = Parts {
         clock: Arc::clone(&clock),
         sketch: sketch(&settings, &clock, entropy)?,
         purgers: purgers(&settings)?,
         tier: seen_by_pipeline,
-    });
+        revive: Some(Arc::new(revive)),
+    };
+    let pipeline = Pipeline::new(parts, pipeline_settings(&settings, &entropy));
     let tasks = TaskTracker::new();
     let running = pipeline.clone();
     let (for_feed, stop) = (Arc::clone(&store), stop.clone());
     let connect: Connect = Box::new(move |resume| for_feed.source(resume));
-    tasks.spawn(async move { running.run(Start::Again, connect, stop).await });
+    tasks.spawn(async move { running.run(start, connect, stop).await });
     let app = App::new(
         settings,
         app::Parts {
@@ -107,6 +116,64 @@ pub async fn assemble(
         app: Arc::new(app),
         tasks,
     })
+}
+
+/// Nobody can hold a copy of what was never there; of everything else somebody may (C8).
+fn start(settings: &Settings) -> Start {
+    match &settings.store {
+        StoreChoice::Embedded(directory) if is_empty(directory) => Start::First,
+        _ => Start::Again,
+    }
+}
+
+fn is_empty(directory: &Path) -> bool {
+    match std::fs::read_dir(directory) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
+fn pipeline_settings(settings: &Settings, entropy: &Entropy) -> freshet_invalidation::Settings {
+    let mut pipeline = freshet_invalidation::Settings {
+        databases: databases(&settings.access),
+        policy: Policy {
+            max_age_cap: seconds(settings.policy.max_age_max),
+            shared_max_age_cap: seconds(settings.policy.shared_max_age_max),
+            floor: seconds(settings.policy.max_age_min),
+            quantile: settings.policy.quantile,
+            ..Policy::default()
+        },
+        ..freshet_invalidation::Settings::default()
+    };
+    pipeline.registry.active_max = usize::try_from(settings.policy.active_max).unwrap_or(usize::MAX);
+    pipeline.outbox.repeat_after_ms = millis(settings.server.fill_timeout);
+    pipeline.outbox.seed = entropy.0.iter().fold(0, |seed, byte| seed << 8 ^ u64::from(*byte));
+    pipeline
+}
+
+/// The databases that the rules name; none where a rule could mean any.
+fn databases(rules: &[AccessRule]) -> Vec<String> {
+    let mut names = Vec::new();
+    for rule in rules.iter().filter(|rule| rule.read != Grant::Deny) {
+        match rule.collection.split_once('.') {
+            Some((db, _)) if !db.contains('*') => names.push(db.to_owned()),
+            _ => return Vec::new(),
+        }
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// From a key back to its question, for a sketch that outlived this process.
+fn revive(namespace: &Namespace, key: &Key) -> Option<Resource> {
+    let (path, query) = match key.as_str().split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (key.as_str(), None),
+    };
+    let asked = Asked::parse(Route::parse(path).ok()?, &parse_params(query).ok()?).ok()?;
+    let same = asked.key() == *key && asked.namespace() == namespace && asked.database_only().is_none();
+    same.then(|| asked.resource(key.clone()).ok()).flatten()
 }
 
 /// Every node of every configured edge.
