@@ -2,6 +2,8 @@
 //! `FRESHET_WRITE_VECTORS=1` the answers in the file are written anew from its inputs: look at the difference
 //! before it is committed.
 
+#![allow(clippy::unwrap_used)] // all of it is test code
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -30,6 +30,7 @@ fn limits() -> Limits {
             m: Ttl(3),
             s: Ttl(9),
         },
+        transfer_ms: 0,
     }
 }
 

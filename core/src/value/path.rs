@@ -207,6 +207,10 @@ impl Walk<'_> {
         let Some((part, rest)) = parts.split_first() else {
             return ControlFlow::Continue(());
         };
+        // The server joins what is left of the path, and takes an empty rest (`a.`) for none.
+        if rest.is_empty() && self.path.name(part).is_empty() {
+            return self.leaf_array(array, visit);
+        }
         for (at, value) in elements(array).enumerate() {
             if let RawBsonRef::Document(document) = value {
                 self.document(parts, document, visit)?;

@@ -1,6 +1,7 @@
 //! The real server: fill a collection, ask it.
 
-#![allow(dead_code, unreachable_pub)] // each test binary uses a part of it
+// Each test binary uses a part of it, and all of it is test code.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 use freshet_fixture::{Parts, fresh_database_name};

@@ -94,7 +94,7 @@ pub struct Policy {
     pub shared_max_age_max: Duration,
     /// The shortest lifetime worth caching for.
     pub max_age_min: Duration,
-    /// The chance that an answer is still current when its lifetime ends.
+    /// The accepted chance that an answer changes before its lifetime ends.
     pub quantile: f64,
     /// Queries and records watched at once.
     pub active_max: u64,
