@@ -2,6 +2,8 @@
 //! `FRESHET_WRITE_VECTORS=1` the answers in the file are written anew from its inputs: look at the difference
 //! before it is committed.
 
+#![allow(clippy::unwrap_used)] // all of it is test code
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -68,7 +70,9 @@ fn segment_of(id: &RawValue) -> String {
 }
 
 fn lines<T: Serialize>(items: &[T]) -> String {
-    let lines = items.iter().map(|item| serde_json::to_string(item).unwrap());
+    let lines = items
+        .iter()
+        .map(|item| serde_json::to_string(item).unwrap());
     lines.collect::<Vec<_>>().join(",\n")
 }
 

@@ -3,11 +3,11 @@
 use bson::RawBson;
 
 use super::bits::Bits;
-use super::path::Path;
 use super::regex::Matcher;
 use super::test::{Comparison, Members, Operand, Test};
 use super::{Condition, Node, Reason, Undecidable};
 use crate::query::{AllMember, Clause, ElemMatch, Filter, Operator};
+use crate::value::path::Path;
 
 /// Compiles a filter.
 pub(super) fn filter(filter: &Filter) -> Result<Node, Undecidable> {

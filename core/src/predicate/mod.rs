@@ -6,14 +6,13 @@
 
 mod bits;
 mod compile;
-mod path;
 mod regex;
 mod test;
 
-use bson::RawDocument;
+use bson::{RawBsonRef, RawDocument};
 
 use crate::query::Filter;
-use path::{Malformed, Path};
+use crate::value::path::{Leaf, Path};
 use test::Test;
 
 pub use self::regex::RegexReason;
@@ -89,68 +88,47 @@ impl Predicate {
         compile::filter(filter).map(Predicate)
     }
 
-    /// Whether a document satisfies the filter. Bytes that are not valid BSON (MongoDB stores none) do:
-    /// to take a document for a member that is none costs an invalidation, the contrary a stale answer.
+    /// Whether a document satisfies the filter. What is not valid BSON ends where it breaks off (MongoDB stores
+    /// none of it).
     #[must_use]
     pub fn matches(&self, document: &RawDocument) -> bool {
-        self.0.matches(document).unwrap_or(true)
+        self.0.matches(document)
     }
 }
 
 impl Node {
-    fn matches(&self, document: &RawDocument) -> Result<bool, Malformed> {
+    fn matches(&self, document: &RawDocument) -> bool {
         match self {
-            Node::And(nodes) => {
-                for node in nodes {
-                    if !node.matches(document)? {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
-            }
-            Node::Or(nodes) => any(nodes, document),
-            Node::Nor(nodes) => any(nodes, document).map(|any| !any),
+            Node::And(nodes) => nodes.iter().all(|node| node.matches(document)),
+            Node::Or(nodes) => nodes.iter().any(|node| node.matches(document)),
+            Node::Nor(nodes) => !nodes.iter().any(|node| node.matches(document)),
             Node::Path(path, condition) => condition.at(path, document),
         }
     }
 }
 
-fn any(nodes: &[Node], document: &RawDocument) -> Result<bool, Malformed> {
-    for node in nodes {
-        if node.matches(document)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 impl Condition {
     /// Whether the values at a path satisfy it.
-    fn at(&self, path: &Path, document: &RawDocument) -> Result<bool, Malformed> {
-        self.evaluate(&mut |test| path.any(document, test.leaf(), &mut |value| test.holds(value)))
+    fn at(&self, path: &Path, document: &RawDocument) -> bool {
+        self.evaluate(&|test| {
+            path.any(document, test.arrays(), |leaf| match leaf {
+                Leaf::Missing => test.holds(None),
+                Leaf::Value(value) | Leaf::Element(value) => test.holds(Some(value)),
+            })
+        })
     }
 
     /// Whether one value satisfies it, an array being taken as a whole (an element of `$elemMatch`).
-    fn of(&self, value: bson::RawBsonRef<'_>) -> Result<bool, Malformed> {
-        self.evaluate(&mut |test| test.holds(Some(value)))
+    fn of(&self, value: RawBsonRef<'_>) -> bool {
+        self.evaluate(&|test| test.holds(Some(value)))
     }
 
-    fn evaluate(
-        &self,
-        test: &mut dyn FnMut(&Test) -> Result<bool, Malformed>,
-    ) -> Result<bool, Malformed> {
+    fn evaluate(&self, test: &dyn Fn(&Test) -> bool) -> bool {
         match self {
             Condition::Test(leaf) => test(leaf),
-            Condition::All(conditions) => {
-                for condition in conditions {
-                    if !condition.evaluate(test)? {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
-            }
-            Condition::Not(inner) => inner.evaluate(test).map(|holds| !holds),
-            Condition::Never => Ok(false),
+            Condition::All(conditions) => conditions.iter().all(|c| c.evaluate(test)),
+            Condition::Not(inner) => !inner.evaluate(test),
+            Condition::Never => false,
         }
     }
 }

@@ -5,11 +5,12 @@ use std::cmp::Ordering;
 use bson::{RawBson, RawBsonRef, RawDocument};
 
 use super::bits::Bits;
-use super::path::{Leaf, Malformed};
 use super::regex::Matcher;
 use super::{Condition, Node};
 use crate::query::TypeSet;
 use crate::value::compare::{compare, type_rank};
+use crate::value::number::Number;
+use crate::value::path::{ArrayLeaf, elements};
 
 /// A test.
 #[derive(Clone, Debug)]
@@ -68,75 +69,48 @@ impl Operand {
 
 impl Test {
     /// Whether the test looks at the elements of an array at the path's end.
-    pub(super) fn leaf(&self) -> Leaf {
+    pub(super) fn arrays(&self) -> ArrayLeaf {
         match self {
-            Test::Size(_) | Test::ElementMatches(_) | Test::ElementIs(_) => Leaf::Whole,
-            _ => Leaf::Elements,
+            Test::Size(_) | Test::ElementMatches(_) | Test::ElementIs(_) => ArrayLeaf::Whole,
+            _ => ArrayLeaf::Elements,
         }
     }
 
     /// Whether a value passes.
-    pub(super) fn holds(&self, value: Option<RawBsonRef<'_>>) -> Result<bool, Malformed> {
-        if let Test::Compare(comparison, operand) = self {
-            return Ok(comparison.holds(value, operand));
-        }
-        if let Test::In(members) = self {
-            return Ok(members.contain(value));
-        }
-        let Some(value) = value else {
-            return Ok(false);
-        };
-        Ok(match self {
-            Test::Compare(..) | Test::In(_) => false,
-            Test::Exists => true,
-            Test::Type(types) => types.contains(value.element_type()),
-            Test::Regex(matcher) => matcher.matches(value),
-            Test::Mod { divisor, remainder } => crate::query::truncated(value)
+    pub(super) fn holds(&self, value: Option<RawBsonRef<'_>>) -> bool {
+        match (self, value) {
+            (Test::Compare(comparison, operand), value) => comparison.holds(value, operand),
+            (Test::In(members), value) => members.contain(value),
+            (_, None) => false,
+            (Test::Exists, Some(_)) => true,
+            (Test::Type(types), Some(value)) => types.contains(value.element_type()),
+            (Test::Regex(matcher), Some(value)) => matcher.matches(value),
+            (Test::Mod { divisor, remainder }, Some(value)) => crate::query::truncated(value)
                 // The one overflow, i64::MIN by -1, leaves no remainder.
                 .is_some_and(|n| n.checked_rem(*divisor).unwrap_or(0) == *remainder),
-            Test::Size(size) => match value {
-                RawBsonRef::Array(array) => has_size(array.iter_elements(), *size)?,
-                _ => false,
-            },
-            Test::Bits(bits) => bits.hold(value),
-            Test::ElementMatches(node) => return element(value, |e| matches_inside(node, e)),
-            Test::ElementIs(condition) => return element(value, |e| condition.of(e)),
-        })
-    }
-}
-
-fn has_size(
-    elements: impl Iterator<Item = Result<impl Sized, bson::error::Error>>,
-    size: i64,
-) -> Result<bool, Malformed> {
-    let mut count = 0;
-    for element in elements {
-        element?;
-        count += 1;
-    }
-    Ok(count == size)
-}
-
-fn element(
-    value: RawBsonRef<'_>,
-    holds: impl Fn(RawBsonRef<'_>) -> Result<bool, Malformed>,
-) -> Result<bool, Malformed> {
-    if let RawBsonRef::Array(array) = value {
-        for element in array {
-            if holds(element?)? {
-                return Ok(true);
+            (Test::Bits(bits), Some(value)) => bits.hold(value),
+            (Test::Size(size), Some(RawBsonRef::Array(array))) => {
+                i64::try_from(array.iter_elements().count()) == Ok(*size)
             }
+            (Test::ElementMatches(node), Some(RawBsonRef::Array(array))) => {
+                elements(array).any(|element| matches_inside(node, element))
+            }
+            (Test::ElementIs(condition), Some(RawBsonRef::Array(array))) => {
+                elements(array).any(|element| condition.of(element))
+            }
+            (Test::Size(_) | Test::ElementMatches(_) | Test::ElementIs(_), Some(_)) => false,
         }
     }
-    Ok(false)
 }
 
 /// A filter inside `$elemMatch` sees an array as the document of its positions.
-fn matches_inside(node: &Node, element: RawBsonRef<'_>) -> Result<bool, Malformed> {
+fn matches_inside(node: &Node, element: RawBsonRef<'_>) -> bool {
     match element {
         RawBsonRef::Document(document) => node.matches(document),
-        RawBsonRef::Array(array) => node.matches(RawDocument::from_bytes(array.as_bytes())?),
-        _ => Ok(false),
+        RawBsonRef::Array(array) => {
+            RawDocument::from_bytes(array.as_bytes()).is_ok_and(|positions| node.matches(positions))
+        }
+        _ => false,
     }
 }
 
@@ -185,10 +159,5 @@ impl Members {
 }
 
 fn is_nan(value: RawBsonRef<'_>) -> bool {
-    match value {
-        RawBsonRef::Double(n) => n.is_nan(),
-        // IEEE 754-2008 §3.5.2: a combination field that begins with five ones.
-        RawBsonRef::Decimal128(n) => n.bytes()[15] & 0x7c == 0x7c,
-        _ => false,
-    }
+    Number::of(value).is_some_and(|number| number.is_nan())
 }

@@ -3,17 +3,12 @@
 use bson::RawDocumentBuf;
 use bson::raw::CString;
 
-use super::SORT_FIELDS_MAX;
-use super::parameter::{PathError, check_path, split_signed};
+use crate::value::path::Path;
 
-/// A direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// Smallest first; of an array its smallest element counts.
-    Ascending,
-    /// Largest first; of an array its largest element counts.
-    Descending,
-}
+use super::SORT_FIELDS_MAX;
+pub use crate::value::sort::Direction;
+
+use super::parameter::{PathError, check_path, split_signed};
 
 /// One field of an order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -94,6 +89,13 @@ impl Sort {
             [id] => Some(id.direction),
             _ => None,
         }
+    }
+
+    /// The pattern that sort keys are computed under.
+    #[must_use]
+    pub fn pattern(&self) -> Vec<(Path, Direction)> {
+        let field = |field: &SortField| (Path::new(&field.path), field.direction);
+        self.0.iter().map(field).collect()
     }
 
     /// The canonical text; empty for the default.

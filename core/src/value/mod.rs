@@ -11,4 +11,5 @@ pub mod number;
 pub mod path;
 pub mod sort;
 
+pub(crate) use build::empty;
 pub use build::{Builder, DOCUMENT_BYTES_MAX, Place};

@@ -6,13 +6,34 @@ use super::values::string;
 use super::{Nasty, array, document};
 
 const PATHS: [&str; 30] = [
-    "a", "a", "a", "b", "b", "c", "a.b", "a.b", "b.a", "a.a", "a.c", "a.0", "a.1", "b.0", "a.0.b", "a.b.0", "a.0.0",
-    "a.b.c", "a.1.0", "b.0.a", "a.0.0.b", "a.b.b.b", "_id", "a.", "", ".a", "a..b", "a.00", "d", "a.0.1.0",
+    "a", "a", "a", "b", "b", "c", "a.b", "a.b", "b.a", "a.a", "a.c", "a.0", "a.1", "b.0", "a.0.b",
+    "a.b.0", "a.0.0", "a.b.c", "a.1.0", "b.0.a", "a.0.0.b", "a.b.b.b", "_id", "a.", "", ".a",
+    "a..b", "a.00", "d", "a.0.1.0",
 ];
 
 const TYPES: [&str; 23] = [
-    "number", "array", "object", "string", "null", "int", "long", "double", "decimal", "bool", "date", "binData", "objectId",
-    "regex", "undefined", "symbol", "javascript", "javascriptWithScope", "timestamp", "minKey", "maxKey", "dbPointer",
+    "number",
+    "array",
+    "object",
+    "string",
+    "null",
+    "int",
+    "long",
+    "double",
+    "decimal",
+    "bool",
+    "date",
+    "binData",
+    "objectId",
+    "regex",
+    "undefined",
+    "symbol",
+    "javascript",
+    "javascriptWithScope",
+    "timestamp",
+    "minKey",
+    "maxKey",
+    "dbPointer",
     "array",
 ];
 
@@ -77,8 +98,33 @@ impl Nasty {
 
     fn operator(&mut self, depth: usize) -> Vec<(&'static str, RawBson)> {
         let name = self.one(&[
-            "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$gt", "$gte", "$lt", "$lte", "$in", "$in", "$nin", "$exists", "$type",
-            "$type", "$regex", "$mod", "$all", "$all", "$elemMatch", "$elemMatch", "$elemMatch", "$size", "$not", "$not", "bits",
+            "$eq",
+            "$ne",
+            "$gt",
+            "$gte",
+            "$lt",
+            "$lte",
+            "$gt",
+            "$gte",
+            "$lt",
+            "$lte",
+            "$in",
+            "$in",
+            "$nin",
+            "$exists",
+            "$type",
+            "$type",
+            "$regex",
+            "$mod",
+            "$all",
+            "$all",
+            "$elemMatch",
+            "$elemMatch",
+            "$elemMatch",
+            "$size",
+            "$not",
+            "$not",
+            "bits",
         ]);
         let operand = match name {
             "$eq" => self.literal(),
@@ -96,7 +142,10 @@ impl Nasty {
             "$regex" => return self.regex_fields(),
             "$mod" => {
                 let divisor = self.one(&[1, 2, 3, -2, 5]);
-                array([RawBson::Int32(divisor), RawBson::Int32(self.one(&[0, 1, -1]))])
+                array([
+                    RawBson::Int32(divisor),
+                    RawBson::Int32(self.one(&[0, 1, -1])),
+                ])
             }
             "$all" => self.all(depth),
             "$elemMatch" => self.elem_match(depth),
@@ -150,10 +199,18 @@ impl Nasty {
     }
 
     fn bit_test(&mut self) -> (&'static str, RawBson) {
-        let name = self.one(&["$bitsAllSet", "$bitsAllClear", "$bitsAnySet", "$bitsAnyClear"]);
+        let name = self.one(&[
+            "$bitsAllSet",
+            "$bitsAllClear",
+            "$bitsAnySet",
+            "$bitsAnyClear",
+        ]);
         let mask = match self.below(3) {
             0 => RawBson::Int64(self.one(&[0, 1, 5, 128, i64::MAX])),
-            1 => super::values::binary(bson::spec::BinarySubtype::Generic, &self.one(&[[1, 0], [5, 128], [0, 0]])),
+            1 => super::values::binary(
+                bson::spec::BinarySubtype::Generic,
+                &self.one(&[[1, 0], [5, 128], [0, 0]]),
+            ),
             _ => {
                 let count = self.below(3);
                 array((0..count).map(|_| RawBson::Int32(self.one(&[0, 2, 7, 62, 63, 64, 200]))))

@@ -1,9 +1,11 @@
 //! Documents and filters that are meant to hurt: every BSON type, numbers that are nearly equal, arrays in
 //! arrays, paths that end in the wrong place. Values come from one small pool, so that filters find something.
 
-#![allow(dead_code, unreachable_pub)] // each test binary uses a part of it
+// Each test binary uses a part of it, and all of it is test code.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 pub mod filters;
+pub mod patterns;
 pub mod values;
 
 use std::hash::{BuildHasher, Hasher, RandomState};

@@ -43,15 +43,25 @@ impl Nasty {
             12..48 => self.number(),
             48..66 => self.text(),
             66..70 => RawBson::Boolean(self.percent(50)),
-            70..75 => RawBson::DateTime(DateTime::from_millis(self.one(&[0, 1, -1, 1_600_000_000_000]))),
-            75..79 => RawBson::ObjectId(self.one(&[
-                ObjectId::from_bytes([0; 12]),
-                ObjectId::from_bytes([7; 12]),
-            ])),
+            70..75 => RawBson::DateTime(DateTime::from_millis(self.one(&[
+                0,
+                1,
+                -1,
+                1_600_000_000_000,
+            ]))),
+            75..79 => RawBson::ObjectId(
+                self.one(&[ObjectId::from_bytes([0; 12]), ObjectId::from_bytes([7; 12])]),
+            ),
             79..84 => self.bytes(),
             84..87 => RawBson::Timestamp(self.one(&[
-                Timestamp { time: 1, increment: 0 },
-                Timestamp { time: 0, increment: 9 },
+                Timestamp {
+                    time: 1,
+                    increment: 0,
+                },
+                Timestamp {
+                    time: 0,
+                    increment: 9,
+                },
             ])),
             87..92 => self.pattern(),
             92..94 => RawBson::MinKey,
@@ -93,21 +103,62 @@ impl Nasty {
                 5e-324,
             ])),
             _ => decimal(self.one(&[
-                "0", "-0", "0E+3", "1", "1.0", "1.5", "5", "-1", "NaN", "-NaN", "Infinity", "-Infinity", "0.1",
-                "9007199254740993", "1E+3", "9223372036854775807", "9223372036854775808", "1E-6176", "2.50",
+                "0",
+                "-0",
+                "0E+3",
+                "1",
+                "1.0",
+                "1.5",
+                "5",
+                "-1",
+                "NaN",
+                "-NaN",
+                "Infinity",
+                "-Infinity",
+                "0.1",
+                "9007199254740993",
+                "1E+3",
+                "9223372036854775807",
+                "9223372036854775808",
+                "1E-6176",
+                "2.50",
             ])),
         }
     }
 
     pub fn text(&mut self) -> RawBson {
         string(self.one(&[
-            "", "a", "ab", "abc", "ABC", "b", "a\nb", "a\n", "é", "É", "z", "1", "0", "a b", "k", "\u{212a}", "\u{10ffff}",
-            "\u{e000}", "a.b", "ſ", "aab", "x1_y",
+            "",
+            "a",
+            "ab",
+            "abc",
+            "ABC",
+            "b",
+            "a\nb",
+            "a\n",
+            "é",
+            "É",
+            "z",
+            "1",
+            "0",
+            "a b",
+            "k",
+            "\u{212a}",
+            "\u{10ffff}",
+            "\u{e000}",
+            "a.b",
+            "ſ",
+            "aab",
+            "x1_y",
         ]))
     }
 
     fn bytes(&mut self) -> RawBson {
-        let subtype = self.one(&[BinarySubtype::Generic, BinarySubtype::Generic, BinarySubtype::Uuid]);
+        let subtype = self.one(&[
+            BinarySubtype::Generic,
+            BinarySubtype::Generic,
+            BinarySubtype::Uuid,
+        ]);
         match subtype {
             BinarySubtype::Generic => {
                 let bytes = self.one(&[&[][..], &[1], &[5], &[0, 1], &[255, 0, 128], &[5, 0]]);
@@ -119,8 +170,32 @@ impl Nasty {
 
     pub fn pattern(&mut self) -> RawBson {
         let source = self.one(&[
-            "a", "^a", "b$", "^ab?c*$", "^[a-c]+$", r"\d", r"^\w+$", "a|b", "a.b", "(ab)+", "^$", r"\bab", "[^a]", "É",
-            "^a.*c", "K", r"a\nb", "(?i)ab", ".", "a{2}", r"[\w ]", "", r"^\s?a", "x[0-9]_", "a\\.b", "^(a|ab)(c|bcd)?$",
+            "a",
+            "^a",
+            "b$",
+            "^ab?c*$",
+            "^[a-c]+$",
+            r"\d",
+            r"^\w+$",
+            "a|b",
+            "a.b",
+            "(ab)+",
+            "^$",
+            r"\bab",
+            "[^a]",
+            "É",
+            "^a.*c",
+            "K",
+            r"a\nb",
+            "(?i)ab",
+            ".",
+            "a{2}",
+            r"[\w ]",
+            "",
+            r"^\s?a",
+            "x[0-9]_",
+            "a\\.b",
+            "^(a|ab)(c|bcd)?$",
         ]);
         let options = self.one(&["", "", "", "i", "s", "m", "im", "x"]);
         regex(source, options)

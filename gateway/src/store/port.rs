@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use freshet_core::name::Namespace;
 use freshet_core::time::Position;
+use freshet_invalidation::ingest::port::Source;
 
 pub use super::documents::Documents;
 
@@ -151,6 +152,9 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError`]; not being permitted is an answer, not an error.
     async fn ensure_images(&self, namespace: &Namespace) -> Result<Images, StoreError>;
+
+    /// The feed of changes: after `resume` (a batch's token), or else from now on.
+    fn source(&self, resume: Option<Vec<u8>>) -> Box<dyn Source>;
 
     /// A position known to be committed by now: at least every write this store has acknowledged.
     fn committed(&self) -> Position;

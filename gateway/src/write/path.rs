@@ -80,6 +80,9 @@ type Verdict = Arc<Mutex<Result<Option<First>, Problem>>>;
 /// Writes what depends on the record's state, or on whether the request was here before.
 async fn transact(app: &App, plan: &Arc<Plan>) -> Result<Done, Problem> {
     let reads = plan.reads();
+    if plan.repeatable.is_some() {
+        app.keeps_answers(plan.namespace.db());
+    }
     let verdict: Verdict = Arc::new(Mutex::new(Ok(None)));
     let decide = decision(plan, app.clock.wall_ms(), &verdict);
     let transacted = match app.store.transact(&reads, &decide).await {

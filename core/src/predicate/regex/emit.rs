@@ -6,12 +6,24 @@ use std::fmt::Write as _;
 use super::parse::{Class, Shorthand, Tree};
 use super::{Options, RegexReason};
 
-/// Scripts whose simple case folding PCRE 8.4x and the `regex` crate agree on (checked character by character
-/// against a server): Latin up to Extended-A, Greek and Coptic, Cyrillic.
+/// Scripts in which PCRE 8.4x and the `regex` crate fold case alike, but for the two lists below: Latin up to
+/// Extended-B, Greek, Cyrillic, Latin Extended Additional. A test asks a server about every letter.
 const FOLDING_CHECKED: [(char, char); 3] = [
-    ('\0', '\u{17f}'),
-    ('\u{386}', '\u{3ff}'),
-    ('\u{400}', '\u{52f}'),
+    ('\0', '\u{24f}'),
+    ('\u{370}', '\u{52f}'),
+    ('\u{1e00}', '\u{1eff}'),
+];
+/// Letters that newer versions of Unicode gave another partner.
+const FOLDING_DIFFERS: [char; 3] = ['\u{19b}', '\u{390}', '\u{3b0}'];
+/// Cyrillic letters that Unicode 9 gave a third form (U+1C80 and following), which PCRE 8.4x does not know: upper, lower.
+const WITHOUT_THIRD_FORM: [(char, char); 7] = [
+    ('В', 'в'),
+    ('Д', 'д'),
+    ('О', 'о'),
+    ('С', 'с'),
+    ('Т', 'т'),
+    ('Ъ', 'ъ'),
+    ('Ѣ', 'ѣ'),
 ];
 
 /// What stands behind an item, up to the end of the pattern.
@@ -136,14 +148,31 @@ impl Emitter<'_> {
     }
 
     fn literal(&mut self, c: char) -> Result<(), RegexReason> {
-        self.check_folding(c, c)?;
-        self.push(c);
+        let two = |(upper, lower): &&(char, char)| c == *upper || c == *lower;
+        match WITHOUT_THIRD_FORM.iter().find(two) {
+            Some((upper, lower)) if self.options.ignore_case => {
+                self.out.push_str("(?-i:");
+                self.set(false, &[(*upper, *upper), (*lower, *lower)], &[]);
+                self.out.push(')');
+            }
+            _ => {
+                self.check_folding(c, c)?;
+                self.push(c);
+            }
+        }
         Ok(())
     }
 
     fn check_folding(&self, low: char, high: char) -> Result<(), RegexReason> {
-        let checked = |&(from, to): &(char, char)| from <= low && high <= to;
-        match !self.options.ignore_case || FOLDING_CHECKED.iter().any(checked) {
+        let within = |c: &char| low <= *c && *c <= high;
+        let checked = FOLDING_CHECKED
+            .iter()
+            .any(|(from, to)| *from <= low && high <= *to);
+        let third = WITHOUT_THIRD_FORM
+            .iter()
+            .any(|(upper, lower)| within(upper) || within(lower));
+        match !self.options.ignore_case || checked && !third && !FOLDING_DIFFERS.iter().any(within)
+        {
             true => Ok(()),
             false => Err(RegexReason::Fold),
         }

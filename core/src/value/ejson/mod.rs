@@ -43,7 +43,7 @@ impl EjsonError {
 }
 
 /// A reference token (RFC 6901 §3), shortened where it is long.
-fn token(name: &str) -> String {
+pub(crate) fn token(name: &str) -> String {
     let mut end = name.len().min(POINTER_NAME_BYTES_MAX);
     while !name.is_char_boundary(end) {
         end -= 1;

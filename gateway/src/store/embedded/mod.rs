@@ -104,9 +104,13 @@ impl EmbeddedStore {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] when another process has it open or the disk refuses.
-    pub fn open(options: EmbeddedOptions, clock: Arc<dyn Clock>) -> Result<EmbeddedStore, StoreError> {
-        std::fs::create_dir_all(&options.directory)
-            .map_err(|error| StoreError::Unavailable(format!("{}: {error}", options.directory.display())))?;
+    pub fn open(
+        options: EmbeddedOptions,
+        clock: Arc<dyn Clock>,
+    ) -> Result<EmbeddedStore, StoreError> {
+        std::fs::create_dir_all(&options.directory).map_err(|error| {
+            StoreError::Unavailable(format!("{}: {error}", options.directory.display()))
+        })?;
         let database = Database::builder()
             .set_cache_size(options.cache_bytes_max)
             .create(options.directory.join(FILE))
@@ -130,12 +134,6 @@ impl EmbeddedStore {
             jobs: Some(jobs),
             writer: Some(writer),
         })
-    }
-
-    /// The feed of changes: after `resume` (a batch's token), or else from now on.
-    #[must_use]
-    pub fn source(&self, resume: Option<Vec<u8>>) -> Box<dyn Source> {
-        Box::new(feed::EmbeddedSource::new(self.shared.clone(), resume))
     }
 
     /// Keeps a value of the gateway's own, durably, under a name.
@@ -178,7 +176,9 @@ impl EmbeddedStore {
         match self.work(Work::Write(vec![write])).await? {
             Transacted::Committed { mut written } => Ok(written.pop()),
             Transacted::Kept | Transacted::Refused(Refused::Missing) => Ok(None),
-            Transacted::Refused(_) => Err(StoreError::Internal("a plain write was refused".to_owned())),
+            Transacted::Refused(_) => {
+                Err(StoreError::Internal("a plain write was refused".to_owned()))
+            }
         }
     }
 
@@ -187,10 +187,13 @@ impl EmbeddedStore {
         if *self.shared.committed.borrow() < at_least.0 {
             let limit = Duration::from_millis(self.shared.options.position_wait_ms_max);
             let mut committed = self.shared.committed.subscribe();
-            tokio::time::timeout(limit, committed.wait_for(|committed| *committed >= at_least.0))
-                .await
-                .map_err(|_| StoreError::Timeout(format!("position {at_least} did not come")))?
-                .map_err(|_| stopped())?;
+            tokio::time::timeout(
+                limit,
+                committed.wait_for(|committed| *committed >= at_least.0),
+            )
+            .await
+            .map_err(|_| StoreError::Timeout(format!("position {at_least} did not come")))?
+            .map_err(|_| stopped())?;
         }
         Snapshot::of(&self.shared.database)
     }
@@ -200,7 +203,12 @@ impl EmbeddedStore {
         &self,
         run: impl FnOnce() -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {
-        let permit = self.queries.clone().acquire_owned().await.map_err(|_| stopped())?;
+        let permit = self
+            .queries
+            .clone()
+            .acquire_owned()
+            .await
+            .map_err(|_| stopped())?;
         tokio::task::spawn_blocking(move || {
             let _permit = permit;
             run()
@@ -251,7 +259,8 @@ impl Store for EmbeddedStore {
         let documents = if query.is_by_id() {
             query.run(&snapshot.documents, limits)?
         } else {
-            self.blocking(move || query.run(&snapshot.documents, limits)).await?
+            self.blocking(move || query.run(&snapshot.documents, limits))
+                .await?
         };
         Ok(Found {
             documents: documents.into(),
@@ -282,7 +291,9 @@ impl Store for EmbeddedStore {
         let query = Compiled::matching(namespace, filter)?;
         let snapshot = self.snapshot(at_least).await?;
         let (position, limits) = (Position(snapshot.sequence), self.shared.options.limits());
-        let count = self.blocking(move || query.count(&snapshot.documents, limits)).await?;
+        let count = self
+            .blocking(move || query.count(&snapshot.documents, limits))
+            .await?;
         Ok(Counted { count, position })
     }
 
@@ -292,7 +303,9 @@ impl Store for EmbeddedStore {
         _pipeline: &[RawDocumentBuf],
         _at_least: Position,
     ) -> Result<Found, StoreError> {
-        Err(StoreError::Unsupported("aggregation needs MongoDB".to_owned()))
+        Err(StoreError::Unsupported(
+            "aggregation needs MongoDB".to_owned(),
+        ))
     }
 
     async fn insert(
@@ -368,7 +381,8 @@ impl Store for EmbeddedStore {
     }
 
     async fn transact(&self, reads: &[Read], decide: &Decide) -> Result<Transacted, StoreError> {
-        self.work(Work::Transact(reads.to_vec(), decide.clone())).await
+        self.work(Work::Transact(reads.to_vec(), decide.clone()))
+            .await
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
@@ -381,7 +395,10 @@ impl Store for EmbeddedStore {
         let mut from = [db.as_bytes(), &[0]].concat();
         loop {
             // From each collection straight to the next.
-            let mut range = snapshot.documents.range::<&[u8]>(&*from..).map_err(broken)?;
+            let mut range = snapshot
+                .documents
+                .range::<&[u8]>(&*from..)
+                .map_err(broken)?;
             let Some((key, _)) = range.next().transpose().map_err(broken)? else {
                 return Ok(collections);
             };
@@ -396,6 +413,10 @@ impl Store for EmbeddedStore {
 
     async fn ensure_images(&self, _namespace: &Namespace) -> Result<Images, StoreError> {
         Ok(Images::On)
+    }
+
+    fn source(&self, resume: Option<Vec<u8>>) -> Box<dyn Source> {
+        Box::new(feed::EmbeddedSource::new(self.shared.clone(), resume))
     }
 
     fn committed(&self) -> Position {

@@ -68,7 +68,10 @@ impl Compiled {
     }
 
     /// For a count: everything that matches.
-    pub(super) fn matching(namespace: &Namespace, filter: &RawDocument) -> Result<Compiled, StoreError> {
+    pub(super) fn matching(
+        namespace: &Namespace,
+        filter: &RawDocument,
+    ) -> Result<Compiled, StoreError> {
         Ok(Compiled {
             points: points(namespace, filter),
             predicate: predicate(filter)?,
@@ -172,7 +175,11 @@ impl Compiled {
             let values = sort_key(document, pattern)
                 .map_err(|error| StoreError::BadRequest(error.to_string()))?;
             let full = heap.len() >= wanted;
-            if !full || heap.peek().is_some_and(|worst| worst.is_after(&values, key)) {
+            if !full
+                || heap
+                    .peek()
+                    .is_some_and(|worst| worst.is_after(&values, key))
+            {
                 heap.push(Candidate {
                     values: values.into_iter().map(RawBson::from).collect(),
                     key: key.to_vec(),
@@ -234,7 +241,11 @@ impl Compiled {
         let mut range = documents
             .range::<&[u8]>(&*self.prefix..&*end)
             .map_err(broken)?;
-        while let Some(entry) = if backwards { range.next_back() } else { range.next() } {
+        while let Some(entry) = if backwards {
+            range.next_back()
+        } else {
+            range.next()
+        } {
             let (key, value) = entry.map_err(broken)?;
             if !look(key.value(), value.value())? {
                 break;
@@ -291,10 +302,19 @@ fn predicate(filter: &RawDocument) -> Result<Predicate, StoreError> {
     let filter =
         Filter::parse(filter).map_err(|error| StoreError::BadRequest(error.to_string()))?;
     if let Some(operator) = filter.database_only() {
-        return Err(StoreError::Unsupported(format!("the operator {operator} needs MongoDB")));
+        return Err(StoreError::Unsupported(format!(
+            "the operator {operator} needs MongoDB"
+        )));
     }
     Predicate::compile(&filter)
         .map_err(|undecidable| StoreError::Unsupported(undecidable.to_string()))
+}
+
+/// Whether a document matches a condition of `$pull`.
+pub(super) fn matches(filter: &RawDocument, document: &RawDocument) -> Result<bool, String> {
+    predicate(filter)
+        .map(|predicate| predicate.matches(document))
+        .map_err(|error| error.to_string())
 }
 
 /// The order that a sort document asks for, read through the parameter's own grammar.

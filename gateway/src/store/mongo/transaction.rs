@@ -38,8 +38,7 @@ impl MongoStore {
         decide: &Decide,
     ) -> Result<Transacted, StoreError> {
         for attempt in 0..self.options.transaction_attempts_max {
-            let mut session = self.sessions.take().await?;
-            session.advance_operation_time(super::timestamp(self.committed_position()));
+            let (mut session, _) = self.session_after(Position::ZERO).await?;
             match self.attempt(&mut session, reads, decide).await {
                 Ok(Attempt::Done(outcome)) => {
                     self.sessions.give_back(session);
