@@ -1,0 +1,3 @@
+//! Dropping what shared caches hold, by surrogate key.
+
+pub mod port;

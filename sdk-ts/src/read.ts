@@ -1,0 +1,115 @@
+/**
+ * Carries out reads: asks `decide`, looks into the record store, fetches, and never shows what is older than what was
+ * shown. One read makes two requests at most.
+ */
+import { copyReason } from './copies.ts';
+import { type Decision, decide, edgeBound, type Mode, type Reason, type Target } from './decide.ts';
+import { refreshIfDue } from './refresh.ts';
+import { answerShown, isOlder, keyRevalidated, type Session } from './session.ts';
+import type { State } from './state.ts';
+import { type Answer, send } from './transport.ts';
+
+/** How an answer came about. */
+export interface Meta {
+  readonly key: string;
+  readonly mode: Mode;
+  readonly reason: Reason;
+  /** Position at which it was read, at least; null where the answer names none. */
+  readonly position: bigint | null;
+  readonly etag: string | null;
+  /** `network` also where it cannot be told. */
+  readonly from: 'memory' | 'browser-cache' | 'network';
+  /** Set where even the origin names an earlier position than was shown before. Never asked for again by itself. */
+  readonly behind?: true;
+}
+
+export interface Read {
+  readonly found: boolean;
+  readonly text: string;
+  readonly meta: Meta;
+  /** The moment until which records embedded in it may be used. */
+  readonly until: number;
+}
+
+/** A request that is on its way. */
+export interface Flight {
+  readonly answer: Promise<Answer>;
+  readonly sentAt: number;
+  /** What the session knew when it was sent. */
+  readonly session: Session;
+}
+
+/** Whether a read may have the answer of a request that was sent before the read began. */
+function mayJoin({ sentAt, session: then }: Flight, state: State, mode: Mode): boolean {
+  const { session, delta, causal } = state;
+  const bound = mode === 'reload' ? delta : edgeBound(session.held, delta);
+  return (
+    state.clock() - sentAt < bound && then.writes === session.writes && !(causal && then.seen < session.seen)
+  );
+}
+
+async function fetchOrJoin(state: State, { key, linearizable }: Target, mode: Mode): Promise<Answer> {
+  const { flights, session } = state;
+  const name = `${mode} ${key}`;
+  const known = flights.get(name);
+  if (known && !linearizable && mayJoin(known, state, mode)) return known.answer;
+  const answer = send(state, key, { cache: mode });
+  const flight = { answer, sentAt: state.clock(), session };
+  flights.set(name, flight);
+  try {
+    const { found } = await answer;
+    if (found && mode !== 'default') state.session = keyRevalidated(state.session, key, session.held);
+    return await answer;
+  } finally {
+    if (flights.get(name) === flight) flights.delete(name);
+  }
+}
+
+function takesBack(
+  { session }: State,
+  target: Target,
+  { found, position, etag }: Answer,
+  mode: Mode,
+): boolean {
+  // Errors, and answers without a position, are not cached: past the caches they are current.
+  return found && !(mode === 'reload' && position === null) && isOlder(session, target, position, etag);
+}
+
+function fromCopies(state: State, target: Target, decision: Decision): Read | undefined {
+  const copy = target.record ? state.copies.get(target.key) : undefined;
+  const reason = copy && copyReason(copy, state.session, target, state, decision, state.clock());
+  if (!reason) return;
+  const { position, etag, text, until } = copy;
+  state.session = answerShown(state.session, target.key, position, etag);
+  return {
+    found: true,
+    text,
+    until,
+    meta: { key: target.key, mode: 'default', reason, position, etag, from: 'memory' },
+  };
+}
+
+/** Makes one read. A record or query that does not exist is not `found`. */
+export async function read(state: State, target: Target): Promise<Read> {
+  refreshIfDue(state);
+  let decision = decide(state.session, target, state, state.clock());
+  const copy = fromCopies(state, target, decision);
+  if (copy) return copy;
+  let answer = await fetchOrJoin(state, target, decision.mode);
+  let behind = takesBack(state, target, answer, decision.mode);
+  if (behind) {
+    // C12, once: a cache that answers the same again must not make a loop.
+    decision = { mode: 'reload', reason: 'older-answer' };
+    answer = await fetchOrJoin(state, target, 'reload');
+    behind = takesBack(state, target, answer, 'reload');
+  }
+  const { found, text, position, etag, until, cached } = answer;
+  const { key } = target;
+  // Errors are not cached: what does not exist was looked for after the sketch that is held was taken.
+  const at = position ?? (found ? null : (state.session.held?.sketch.watermark ?? null));
+  state.session = answerShown(state.session, key, at, etag);
+  if (!found) state.copies.delete(key);
+  const from = cached ? 'browser-cache' : 'network';
+  const meta: Meta = { key, ...decision, position, etag, from, ...(behind && { behind }) };
+  return { found, text, until, meta };
+}
