@@ -5,6 +5,7 @@ use bson::{Bson, RawBson, RawBsonRef, RawDocumentBuf};
 use freshet_core::value::canonical;
 use freshet_core::value::compare::equal;
 use freshet_core::value::ejson::{Mode, NESTING_MAX, parse_document, parse_value, write_value};
+use proptest::prelude::*;
 
 fn relaxed(value: RawBsonRef<'_>) -> String {
     written(value, Mode::Relaxed)
@@ -249,5 +250,129 @@ fn both_forms_agree_with_the_bson_crate() {
         let theirs: Bson = serde_json::from_str(text).unwrap();
         let ours: Bson = parse_value(text.as_bytes()).unwrap().try_into().unwrap();
         assert_eq!(ours, theirs);
+    }
+}
+
+/// Any value, of every type.
+fn values() -> impl Strategy<Value = Bson> {
+    let text = || any::<String>().prop_map(|s| s.chars().take(12).collect::<String>());
+    let name = move || text().prop_map(|s| s.replace('\0', ""));
+    let id = || any::<[u8; 12]>().prop_map(bson::oid::ObjectId::from_bytes);
+    let scalar = prop_oneof![
+        any::<f64>().prop_map(Bson::Double),
+        any::<i32>().prop_map(|n| Bson::Double(n.into())),
+        text().prop_map(Bson::String),
+        any::<bool>().prop_map(Bson::Boolean),
+        Just(Bson::Null),
+        any::<i32>().prop_map(Bson::Int32),
+        any::<i64>().prop_map(Bson::Int64),
+        any::<i64>().prop_map(|ms| Bson::DateTime(bson::DateTime::from_millis(ms))),
+        (0..253_402_300_800_000i64).prop_map(|ms| Bson::DateTime(bson::DateTime::from_millis(ms))),
+        id().prop_map(Bson::ObjectId),
+        (any::<u32>(), any::<u32>())
+            .prop_map(|(time, increment)| Bson::Timestamp(bson::Timestamp { time, increment })),
+        (any::<u8>(), any::<Vec<u8>>()).prop_map(|(subtype, bytes)| Bson::Binary(bson::Binary {
+            subtype: subtype.into(),
+            bytes,
+        })),
+        (name(), "[imsx]{0,3}").prop_map(|(pattern, options)| {
+            let mut options: Vec<char> = options.chars().collect();
+            options.sort_unstable();
+            Bson::RegularExpression(bson::Regex {
+                pattern: pattern.try_into().expect("no NUL"),
+                options: String::from_iter(options).try_into().expect("no NUL"),
+            })
+        }),
+        text().prop_map(Bson::Symbol),
+        text().prop_map(Bson::JavaScriptCode),
+        (any::<i128>(), -6000..6000).prop_map(|(n, exponent)| {
+            let text = format!("{}E{exponent}", n % 10i128.pow(34));
+            Bson::Decimal128(text.parse().expect("34 digits"))
+        }),
+        Just(Bson::MinKey),
+        Just(Bson::MaxKey),
+        Just(Bson::Undefined),
+    ];
+    scalar.prop_recursive(4, 40, 6, move |inner| {
+        let fields = prop::collection::vec((name(), inner.clone()), 0..6).prop_map(|fields| {
+            // A first name with a `$` may be a type wrapper's.
+            let plain = fields
+                .into_iter()
+                .map(|(name, value)| (name.replace('$', "_"), value));
+            plain.collect::<bson::Document>()
+        });
+        prop_oneof![
+            prop::collection::vec(inner, 0..6).prop_map(Bson::Array),
+            fields.clone().prop_map(Bson::Document),
+            fields.prop_map(|scope| {
+                Bson::JavaScriptCodeWithScope(bson::JavaScriptCodeWithScope {
+                    code: "f".to_owned(),
+                    scope,
+                })
+            }),
+        ]
+    })
+}
+
+fn raw(value: &Bson) -> RawDocumentBuf {
+    let document = bson::doc! {"v": value.clone()};
+    RawDocumentBuf::try_from(&document).expect("BSON")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn canonical_form_reads_back_byte_for_byte(value in values()) {
+        let document = raw(&value);
+        let text = written(RawBsonRef::Document(&document), Mode::Canonical);
+        let again = parse_document(text.as_bytes()).expect("our own text");
+        prop_assert_eq!(again.as_bytes(), document.as_bytes(), "{}", text);
+    }
+
+    #[test]
+    fn relaxed_form_and_canonical_text_read_back_as_equal_values(value in values()) {
+        let document = raw(&value);
+        for text in [relaxed(RawBsonRef::Document(&document)), canonical::text(RawBsonRef::Document(&document))] {
+            let again = parse_document(text.as_bytes()).expect("our own text");
+            prop_assert!(equal(RawBsonRef::Document(&document), RawBsonRef::Document(&again)), "{}", text);
+            prop_assert_eq!(canonical::text(RawBsonRef::Document(&again)), canonical::text(RawBsonRef::Document(&document)));
+        }
+    }
+
+    #[test]
+    fn the_bson_crate_reads_what_is_written(value in values()) {
+        let document = raw(&value);
+        for mode in [Mode::Relaxed, Mode::Canonical] {
+            let text = written(RawBsonRef::Document(&document), mode);
+            let theirs: bson::Document = serde_json::from_str(&text).expect(&text);
+            let theirs = RawDocumentBuf::try_from(&theirs).expect("BSON");
+            prop_assert!(equal(RawBsonRef::Document(&document), RawBsonRef::Document(&theirs)), "{}", text);
+        }
+    }
+
+    #[test]
+    fn what_the_bson_crate_writes_is_read(value in values()) {
+        let document = raw(&value);
+        // It gives serde plain bytes for a generic binary, which JSON has not.
+        prop_assume!(!format!("{value:?}").contains("Generic"));
+        let text = serde_json::to_string(&bson::doc! {"v": value}).expect("JSON");
+        let ours = parse_document(text.as_bytes()).expect(&text);
+        prop_assert!(equal(RawBsonRef::Document(&document), RawBsonRef::Document(&ours)), "{}", text);
+    }
+
+    #[test]
+    fn nothing_that_is_not_json_is_read(value in values(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        let mut text = relaxed(RawBsonRef::Document(&raw(&value))).into_bytes();
+        let at = at.index(text.len());
+        text[at] = byte;
+        if parse_value(&text).is_ok() {
+            prop_assert!(serde_json::from_slice::<serde_json::Value>(&text).is_ok());
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_the_reader_panic(bytes in any::<Vec<u8>>()) {
+        let _ = parse_value(&bytes);
     }
 }

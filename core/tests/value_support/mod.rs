@@ -1,6 +1,8 @@
 //! Values and documents for the tests of `value` and `update`: a list that looks for trouble, and random ones.
 #![allow(dead_code, unreachable_pub)] // each test crate uses its part
 
+pub mod updates;
+
 use bson::{RawBson, RawDocumentBuf};
 use freshet_core::value::ejson::{parse_document, parse_value};
 use rand::rngs::StdRng;
