@@ -153,6 +153,9 @@ fn limits_hold() {
     let path = |count: usize| format!(r#"{{"{}":1}}"#, vec!["a"; count].join("."));
     assert_eq!(kind(&path(100)), Ok(()));
     assert_eq!(kind(&path(101)), Err(FilterErrorKind::Path));
+    let positions = |count: usize| format!(r#"{{"a{}":1}}"#, ".0".repeat(count));
+    assert_eq!(kind(&positions(12)), Ok(()));
+    assert_eq!(kind(&positions(13)), Err(FilterErrorKind::Path));
 }
 
 #[test]
