@@ -355,9 +355,9 @@ async fn no_false_negatives_ever(#[case] adapter: Adapter, #[case] operations: u
     let bench = Bench::new(adapter).await;
     let mut random = SmallRng::seed_from_u64(11);
     // Every copy issued lives longer than the test; per key: least position of fresh copies, whether stale.
-    let mut fresh = vec![None::<u64>; 200];
-    let mut stale = vec![false; 200];
-    let mut changed = vec![0u64; 200];
+    let mut fresh = [None::<u64>; 200];
+    let mut stale = [false; 200];
+    let mut changed = [0u64; 200];
     let mut position = 1;
     for step in 0..operations {
         let i = random.random_range(0..200);
