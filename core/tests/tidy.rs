@@ -341,10 +341,7 @@ fn nothing_points_at_one_machine() {
         .filter(|path| matches!(name(path), ".npmrc" | ".pypirc" | "pip.conf"))
     {
         let text = fs::read_to_string(root().join(&path)).unwrap_or_default();
-        if ["://", "_auth"]
-            .iter()
-            .any(|word| text.contains(word))
-        {
+        if ["://", "_auth"].iter().any(|word| text.contains(word)) {
             offences.push(format!("{}: names a registry", path.display()));
         }
     }
