@@ -53,6 +53,7 @@ pub struct App {
     /// SIGTERM was seen.
     pub draining: AtomicBool,
     declared: Mutex<HashSet<Namespace>>,
+    repeatable_dbs: Mutex<HashSet<String>>,
 }
 
 /// What the application is made of, beside its settings.
@@ -88,10 +89,11 @@ impl App {
             },
             reads: Semaphore::new(permits(settings.limits.reads_in_flight_max)),
             writes: Arc::new(Semaphore::new(permits(settings.limits.writes_in_flight_max))),
-            metrics: Metrics::default(),
+            metrics: Metrics::new(|registry| parts.pipeline.register(registry)),
             coalescer: Coalescer::default(),
             draining: AtomicBool::new(false),
             declared: Mutex::default(),
+            repeatable_dbs: Mutex::default(),
             clock: parts.clock,
             store: parts.store,
             pipeline: parts.pipeline,
@@ -121,6 +123,20 @@ impl App {
             declared.clear();
         }
         declared.insert(namespace.clone());
+    }
+
+    /// Notes that first answers are kept in this database.
+    pub fn keeps_answers(&self, db: &str) {
+        let mut dbs = self.repeatable_dbs.lock();
+        if !dbs.contains(db) && dbs.len() < DECLARED_MAX {
+            dbs.insert(db.to_owned());
+        }
+    }
+
+    /// The databases in which first answers are kept.
+    #[must_use]
+    pub fn repeatable_dbs(&self) -> Vec<String> {
+        self.repeatable_dbs.lock().iter().cloned().collect()
     }
 }
 

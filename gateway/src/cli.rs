@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
     name = "freshet",
     version,
     about = "A REST gateway over MongoDB whose answers may be cached everywhere, and stay fresh.",
-    after_help = "Try it, with nothing else installed:\n\n  freshet dev\n  curl -i 'http://127.0.0.1:8080/v1/demo/cities?filter={\"country\":\"CH\"}&sort=-population&limit=3' -g\n\nProduction:\n\n  freshet settings > freshet.toml    every setting, with its default and what it does\n  freshet check --config freshet.toml\n  freshet serve --config freshet.toml\n\nLogs go to stderr. SIGTERM finishes the requests in flight and ends."
+    after_help = "Try it, with nothing else installed:\n\n  freshet dev\n  curl -iG http://127.0.0.1:8080/v1/demo/cities --data-urlencode 'filter={\"country\":\"CH\"}' -d sort=-population -d limit=3\n\nProduction:\n\n  freshet settings > freshet.toml    every setting, with its default and what it does\n  freshet check --config freshet.toml\n  freshet serve --config freshet.toml\n\nLogs go to stderr. SIGTERM finishes the requests in flight and ends."
 )]
 pub struct Cli {
     /// What to do.

@@ -76,16 +76,34 @@ impl Kind {
             Kind::Unauthorized => ("unauthorized", 401, "Credentials are needed"),
             Kind::Forbidden => ("forbidden", 403, "Not allowed"),
             Kind::NotFound => ("not-found", 404, "Nothing here"),
-            Kind::MethodNotAllowed => ("method-not-allowed", 405, "The resource does not know this method"),
-            Kind::RequestTimeout => ("request-timeout", 408, "The request took too long to arrive"),
+            Kind::MethodNotAllowed => (
+                "method-not-allowed",
+                405,
+                "The resource does not know this method",
+            ),
+            Kind::RequestTimeout => (
+                "request-timeout",
+                408,
+                "The request took too long to arrive",
+            ),
             Kind::DuplicateId => ("duplicate-id", 409, "The id exists already"),
             Kind::Conflict => ("conflict", 409, "A concurrent change got in the way"),
-            Kind::PreconditionFailed => ("precondition-failed", 412, "The precondition does not hold"),
+            Kind::PreconditionFailed => {
+                ("precondition-failed", 412, "The precondition does not hold")
+            }
             Kind::TooLarge => ("too-large", 413, "The request body is too large"),
             Kind::UriTooLong => ("uri-too-long", 414, "The request target is too long"),
-            Kind::UnsupportedMediaType => ("unsupported-media-type", 415, "The body has another media type than expected"),
+            Kind::UnsupportedMediaType => (
+                "unsupported-media-type",
+                415,
+                "The body has another media type than expected",
+            ),
             Kind::Rejected => ("rejected", 422, "The change was rejected"),
-            Kind::IdempotencyMismatch => ("idempotency-mismatch", 422, "The idempotency key belongs to another request"),
+            Kind::IdempotencyMismatch => (
+                "idempotency-mismatch",
+                422,
+                "The idempotency key belongs to another request",
+            ),
             Kind::PreconditionRequired => ("precondition-required", 428, "If-Match is needed"),
             Kind::TooManyRequests => ("too-many-requests", 429, "Too many requests for now"),
             Kind::Internal => ("internal", 500, "Something went wrong here"),
@@ -160,7 +178,10 @@ impl Problem {
     /// 501 for a part of the protocol that is not answered.
     #[must_use]
     pub fn not_implemented(what: &'static str) -> Problem {
-        Problem::new(Kind::NotImplemented, format!("{what} is not answered by this version"))
+        Problem::new(
+            Kind::NotImplemented,
+            format!("{what} is not answered by this version"),
+        )
     }
 
     /// With a pointer into the input.
@@ -188,7 +209,10 @@ impl Problem {
     #[must_use]
     pub fn body(&self) -> Vec<u8> {
         let mut document = serde_json::Map::new();
-        document.insert("type".into(), format!("urn:freshet:problem:{}", self.kind.word()).into());
+        document.insert(
+            "type".into(),
+            format!("urn:freshet:problem:{}", self.kind.word()).into(),
+        );
         document.insert("title".into(), self.kind.title().into());
         document.insert("status".into(), self.kind.status().into());
         document.insert("detail".into(), cut(&self.detail).into());
@@ -206,15 +230,30 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Problem {
         let internal = error.to_string();
         let problem = match error {
-            StoreError::Unavailable(_) => Problem::new(Kind::Unavailable, "the database cannot be reached"),
-            StoreError::Timeout(_) => Problem::new(Kind::Unavailable, "the database did not answer in time"),
-            StoreError::DuplicateId => Problem::new(Kind::DuplicateId, "a record with this _id exists"),
-            StoreError::DuplicateValue => {
-                Problem::new(Kind::DuplicateId, "a record with this value of a unique field exists")
+            StoreError::Unavailable(_) => {
+                Problem::new(Kind::Unavailable, "the database cannot be reached")
             }
-            StoreError::TooLarge => Problem::new(Kind::TooLarge, "the record is larger than the database takes"),
-            StoreError::Rejected => Problem::new(Kind::Rejected, "the collection's validation refused the record"),
-            StoreError::Conflict => Problem::new(Kind::Conflict, "other writers kept changing the record"),
+            StoreError::Timeout(_) => {
+                Problem::new(Kind::Unavailable, "the database did not answer in time")
+            }
+            StoreError::DuplicateId => {
+                Problem::new(Kind::DuplicateId, "a record with this _id exists")
+            }
+            StoreError::DuplicateValue => Problem::new(
+                Kind::DuplicateId,
+                "a record with this value of a unique field exists",
+            ),
+            StoreError::TooLarge => Problem::new(
+                Kind::TooLarge,
+                "the record is larger than the database takes",
+            ),
+            StoreError::Rejected => Problem::new(
+                Kind::Rejected,
+                "the collection's validation refused the record",
+            ),
+            StoreError::Conflict => {
+                Problem::new(Kind::Conflict, "other writers kept changing the record")
+            }
             StoreError::Unsupported(what) => Problem::malformed(what),
             StoreError::BadRequest(what) => Problem::malformed(what),
             StoreError::Forbidden(_) | StoreError::Internal(_) => {

@@ -5,11 +5,16 @@
 //! is active, and leaves its effects in the sketch, the gateway's tier and the shared caches, in this
 //! order (`docs/consistency.md`, rules C1–C8).
 
+pub mod effect;
 pub mod ingest;
+pub mod matcher;
 mod pipeline;
 pub mod purge;
 pub mod registry;
 pub mod sketch;
+mod telemetry;
 
-pub use pipeline::{Answer, Connect, NotCached, Parts, Pipeline, Status, Ticket, Tier};
+pub use pipeline::{
+    Answer, Connect, NotCached, Parts, Pipeline, Revive, Settings, Status, Ticket, Tier,
+};
 pub use registry::{Images, Matches, Order, Resource, Watched};

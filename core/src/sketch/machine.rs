@@ -8,7 +8,8 @@ use std::collections::HashMap;
 
 use super::Epoch;
 use super::counting::{BITS_MIN, bits_for, unite};
-use super::space::{Space, SpaceLimits};
+use super::recent::Recent;
+use super::space::{Issued, Space};
 use crate::freshness::Lifetimes;
 use crate::key::Key;
 use crate::name::Namespace;
@@ -27,6 +28,26 @@ pub struct Limits {
     pub retention_ms: u64,
     /// The greatest M and S that are ever given out.
     pub caps: Lifetimes,
+    /// The longest way of an answer from its settling into a cache, or from one cache into the next: a
+    /// lifetime begins when the answer arrives. The fill time F of rule C5.
+    pub transfer_ms: u64,
+}
+
+impl Limits {
+    /// M with the way to the client before it.
+    #[must_use]
+    pub fn client_ms(&self, lifetimes: Lifetimes) -> u64 {
+        lifetimes.m.as_ms() + self.transfer_ms
+    }
+
+    /// S + M with the ways before them: the span of the horizon (rule C3). Zero for what nobody may keep.
+    #[must_use]
+    pub fn span_ms(&self, lifetimes: Lifetimes) -> u64 {
+        if lifetimes.is_zero() {
+            return 0;
+        }
+        lifetimes.span_ms() + self.transfer_ms
+    }
 }
 
 /// A copy about to be issued.
@@ -102,12 +123,12 @@ impl Sketch {
         self.floor = self.floor.max(through);
         self.spaces.clear();
         self.keys = 0;
-        self.saturated_until = now.after_ms(self.limits.caps.span_ms());
+        self.saturated_until = now.after_ms(self.limits.span_ms(self.limits.caps));
     }
 
     /// Every shared cache dropped what it held when the epoch began: now + max M is enough.
     pub fn confirm_saturation(&mut self, now: Moment) {
-        let short = now.after_ms(self.limits.caps.m.as_ms());
+        let short = now.after_ms(self.limits.client_ms(self.limits.caps));
         self.saturated_until = self.saturated_until.min(short);
     }
 
@@ -122,6 +143,10 @@ impl Sketch {
         now: Moment,
     ) -> Result<(), Refused> {
         let salt = self.epoch.salt;
+        let issued = Issued {
+            span_ms: self.limits.span_ms(copy.lifetimes),
+            client_ms: self.limits.client_ms(copy.lifetimes),
+        };
         let full = self.keys >= self.limits.keys_max;
         let Some(space) = self.space(namespace) else {
             return Err(Refused::Full);
@@ -129,7 +154,7 @@ impl Sketch {
         let before = space.len();
         space.expire(now, EXPIRED_PER_CALL_MAX);
         let room = !full || space.len() < before;
-        let settled = space.settle(copy, &salt, room, now);
+        let settled = space.settle(copy, issued, room.then_some(&salt), now);
         let after = space.len();
         self.keys = self.keys + after - before;
         settled
@@ -217,12 +242,12 @@ impl Sketch {
             if self.spaces.len() >= self.limits.collections_max {
                 return None;
             }
-            let limits = SpaceLimits {
-                changes_max: self.limits.changes_max,
-                retention_ms: self.limits.retention_ms,
-            };
-            self.spaces
-                .insert(namespace.clone(), Space::new(limits, self.floor));
+            let recent = Recent::new(
+                self.floor,
+                self.limits.retention_ms,
+                self.limits.changes_max,
+            );
+            self.spaces.insert(namespace.clone(), Space::new(recent));
         }
         self.spaces.get_mut(namespace)
     }

@@ -10,11 +10,11 @@ use super::recent::Recent;
 use crate::key::Key;
 use crate::time::{Moment, Position};
 
-/// The limits that concern one collection.
+/// How long a copy may be handed out and used, and how long used alone.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SpaceLimits {
-    pub(super) changes_max: usize,
-    pub(super) retention_ms: u64,
+pub(super) struct Issued {
+    pub(super) span_ms: u64,
+    pub(super) client_ms: u64,
 }
 
 /// Copies of one key that live and die together.
@@ -24,8 +24,8 @@ struct Copies {
     until: Moment,
     /// The horizon of copies inside other responses: purging this key does not reach those (rule C4).
     embedded_until: Moment,
-    /// The greatest M.
-    m_ms: u64,
+    /// The greatest M, with the way to the client.
+    client_ms: u64,
     /// Fresh: the least position read at. Stale: the latest change that made some of them stale.
     position: Position,
 }
@@ -52,9 +52,9 @@ pub(super) struct Space {
 }
 
 impl Space {
-    pub(super) fn new(limits: SpaceLimits, floor: Position) -> Space {
+    pub(super) fn new(recent: Recent) -> Space {
         Space {
-            recent: Recent::new(floor, limits.retention_ms, limits.changes_max),
+            recent,
             entries: HashMap::new(),
             due: BinaryHeap::new(),
             filter: CountingFilter::new(BITS_MIN),
@@ -62,25 +62,26 @@ impl Space {
         }
     }
 
+    /// `room`: the epoch's salt, when one more key may come in.
     pub(super) fn settle(
         &mut self,
         copy: NewCopy<'_>,
-        salt: &[u8; 16],
-        room: bool,
+        issued: Issued,
+        room: Option<&[u8; 16]>,
         now: Moment,
     ) -> Result<(), Refused> {
         self.recent.forget(now);
         if let Some(at) = self.recent.changed_after(copy.key, copy.position) {
             return Err(Refused::InvalidatedAt(at));
         }
-        let until = now.after_ms(copy.lifetimes.span_ms());
+        let until = now.after_ms(issued.span_ms);
         if until == now {
             return Ok(());
         }
         let issued = Copies {
             until,
             embedded_until: if copy.embedded { until } else { now },
-            m_ms: copy.lifetimes.m.as_ms(),
+            client_ms: issued.client_ms,
             position: copy.position,
         };
         match self.entries.get_mut(copy.key.as_str()) {
@@ -93,8 +94,10 @@ impl Space {
                     _ => issued,
                 });
             }
-            None if !room => return Err(Refused::Full),
             None => {
+                let Some(salt) = room else {
+                    return Err(Refused::Full);
+                };
                 let entry = Entry {
                     halves: Halves::of(copy.key.as_str(), salt),
                     fresh: Some(issued),
@@ -158,7 +161,7 @@ impl Space {
         if stale.position > position {
             return;
         }
-        let until = now.after_ms(stale.m_ms).max(stale.embedded_until);
+        let until = now.after_ms(stale.client_ms).max(stale.embedded_until);
         if until < stale.until {
             stale.until = until;
         }
@@ -278,7 +281,7 @@ impl Copies {
         Copies {
             until: self.until.max(other.until),
             embedded_until: self.embedded_until.max(other.embedded_until),
-            m_ms: self.m_ms.max(other.m_ms),
+            client_ms: self.client_ms.max(other.client_ms),
             position: self.position,
         }
     }

@@ -99,7 +99,10 @@ pub fn reference_toml() -> String {
             text.push_str(&header);
         }
         let default = setting.default.as_deref().unwrap_or("…");
-        text.push_str(&format!("# {} Form: {}.\n# {name} = {default}\n", setting.doc, setting.form));
+        text.push_str(&format!(
+            "# {} Form: {}.\n# {name} = {default}\n",
+            setting.doc, setting.form
+        ));
     }
     text
 }
@@ -114,7 +117,12 @@ fn ours(variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
 
 fn unknown_layers(report: &mut Report) {
     let tables = ["access", "edge"].map(String::from);
-    let paths: Vec<String> = report.declared.iter().map(|setting| setting.path.clone()).chain(tables).collect();
+    let paths: Vec<String> = report
+        .declared
+        .iter()
+        .map(|setting| setting.path.clone())
+        .chain(tables)
+        .collect();
     let variables: Vec<String> = paths.iter().map(|path| variable_name(path)).collect();
     for name in report.variables.keys() {
         if !variables.contains(name) {
@@ -135,7 +143,8 @@ fn unknown_layers(report: &mut Report) {
 }
 
 fn hint(name: &str, known: &[String]) -> String {
-    reader::nearest(name, known).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
+    reader::nearest(name, known)
+        .map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
 }
 
 #[cfg(test)]
@@ -153,7 +162,10 @@ mod tests {
         let found = mistakes(
             "store = \"embedded:/x\"\nstroe = 1\n[server]\nlisten = \"nowhere\"\nidle_timeout = 30\n\n[[access]]\ncollection = \"a.*\"\nread = \"everyone\"\n",
         );
-        let starts: Vec<&str> = found.iter().map(|m| m.split(' ').next().unwrap_or("")).collect();
+        let starts: Vec<&str> = found
+            .iter()
+            .map(|m| m.split(' ').next().unwrap_or(""))
+            .collect();
         assert_eq!(found.len(), 4, "{found:#?}");
         for place in ["f.toml:2:1:", "f.toml:4:10:", "f.toml:5:16:", "f.toml:9:8:"] {
             assert!(starts.contains(&place), "{place} in {found:#?}");
@@ -166,12 +178,19 @@ mod tests {
     fn flags_win_over_variables_over_the_file() {
         let file = "store = \"embedded:file\"\n[limits]\nbody_bytes_max = \"1MiB\"\n";
         let mut layers = Layers::default();
-        layers.variables.insert("FRESHET_LIMITS_BODY_BYTES_MAX".into(), "2MiB".into());
-        layers.variables.insert("FRESHET_STORE".into(), "embedded:env".into());
+        layers
+            .variables
+            .insert("FRESHET_LIMITS_BODY_BYTES_MAX".into(), "2MiB".into());
+        layers
+            .variables
+            .insert("FRESHET_STORE".into(), "embedded:env".into());
         layers.flags.insert("store".into(), "embedded:flag".into());
         let settings = parse("f", file, &layers).expect("valid");
         assert_eq!(settings.limits.body_bytes_max, units::Bytes(2 << 20));
-        assert_eq!(settings.store, settings::StoreChoice::Embedded("flag".into()));
+        assert_eq!(
+            settings.store,
+            settings::StoreChoice::Embedded("flag".into())
+        );
     }
 
     #[test]
@@ -201,11 +220,17 @@ mod tests {
         let uncommented: String = reference_toml()
             .lines()
             .filter_map(|line| line.strip_prefix("# "))
-            .filter(|line| (line.contains(" = ") && !line.contains("Form:") && !line.ends_with('…')) || line.starts_with('['))
+            .filter(|line| {
+                (line.contains(" = ") && !line.contains("Form:") && !line.ends_with('…'))
+                    || line.starts_with('[')
+            })
             .map(|line| format!("{line}\n"))
             .collect();
         let text = format!("store = \"embedded:x\"\n{uncommented}");
-        let left: Vec<String> = mistakes(&text).into_iter().filter(|m| !m.contains("is missing")).collect();
+        let left: Vec<String> = mistakes(&text)
+            .into_iter()
+            .filter(|m| !m.contains("is missing"))
+            .collect();
         assert_eq!(left, Vec::<String>::new());
     }
 }

@@ -126,7 +126,10 @@ impl<'a> Reader<'a> {
             return Vec::new();
         };
         let Value::Array(items) = &node.value else {
-            self.mistake(node.place.clone(), format!("`{name}` must be an array of tables, written [[{name}]]"));
+            self.mistake(
+                node.place.clone(),
+                format!("`{name}` must be an array of tables, written [[{name}]]"),
+            );
             return Vec::new();
         };
         items
@@ -142,7 +145,9 @@ impl<'a> Reader<'a> {
 
     /// Reports a mistake at the place of `name`, or of the table where it is absent.
     pub fn wrong(&mut self, name: &str, what: impl Into<String>) {
-        let place = self.find(name).map_or_else(|| self.place.clone(), |node| node.place);
+        let place = self
+            .find(name)
+            .map_or_else(|| self.place.clone(), |node| node.place);
         self.mistake(place, what.into());
     }
 

@@ -94,7 +94,7 @@ pub struct Policy {
     pub shared_max_age_max: Duration,
     /// The shortest lifetime worth caching for.
     pub max_age_min: Duration,
-    /// The chance that an answer is still current when its lifetime ends.
+    /// The accepted chance that an answer changes before its lifetime ends.
     pub quantile: f64,
     /// Queries and records watched at once.
     pub active_max: u64,
@@ -235,7 +235,10 @@ impl Settings {
 
 fn read_store(r: &mut Reader<'_>) -> StoreChoice {
     let text: String = r
-        .required("store", "The database: \"mongodb://host:27017/?replicaSet=rs0\" or \"embedded:DIRECTORY\".")
+        .required(
+            "store",
+            "The database: \"mongodb://host:27017/?replicaSet=rs0\" or \"embedded:DIRECTORY\".",
+        )
         .unwrap_or_default();
     if let Some(directory) = text.strip_prefix("embedded:")
         && !directory.is_empty()
@@ -243,7 +246,10 @@ fn read_store(r: &mut Reader<'_>) -> StoreChoice {
         return StoreChoice::Embedded(directory.into());
     }
     if !text.starts_with("mongodb://") && !text.starts_with("mongodb+srv://") && !text.is_empty() {
-        r.wrong("store", "`store` must begin with mongodb://, mongodb+srv:// or embedded:");
+        r.wrong(
+            "store",
+            "`store` must begin with mongodb://, mongodb+srv:// or embedded:",
+        );
     }
     StoreChoice::Mongo(text)
 }
@@ -264,10 +270,16 @@ impl Server {
             drain_timeout: r.get("drain_timeout", secs(25), "Time that SIGTERM leaves to requests in flight."),
         };
         if !(16 << 10..=64 << 10).contains(&server.header_bytes_max.0) {
-            r.wrong("header_bytes_max", "`server.header_bytes_max` must be from 16KiB to 64KiB");
+            r.wrong(
+                "header_bytes_max",
+                "`server.header_bytes_max` must be from 16KiB to 64KiB",
+            );
         }
         if server.connections_max == 0 {
-            r.wrong("connections_max", "`server.connections_max` must be at least 1");
+            r.wrong(
+                "connections_max",
+                "`server.connections_max` must be at least 1",
+            );
         }
         server
     }
@@ -276,15 +288,42 @@ impl Server {
 impl Limits {
     fn read(r: &mut Reader<'_>) -> Limits {
         let limits = Limits {
-            url_bytes_max: r.get("url_bytes_max", Bytes(8 << 10), "Bytes of a request target; more is 414."),
-            body_bytes_max: r.get("body_bytes_max", Bytes(16 << 20), "Bytes of a request body; more is 413."),
-            insert_documents_max: r.get("insert_documents_max", 1000, "Documents in one insert; more is 413."),
-            read_timeout: r.get("read_timeout", secs(10), "Time the database may take for one read; longer is 503."),
-            reads_in_flight_max: r.get("reads_in_flight_max", 512, "Reads that wait for the database at once; more are 503."),
-            writes_in_flight_max: r.get("writes_in_flight_max", 256, "Writes under way at once; more are 429."),
+            url_bytes_max: r.get(
+                "url_bytes_max",
+                Bytes(8 << 10),
+                "Bytes of a request target; more is 414.",
+            ),
+            body_bytes_max: r.get(
+                "body_bytes_max",
+                Bytes(16 << 20),
+                "Bytes of a request body; more is 413.",
+            ),
+            insert_documents_max: r.get(
+                "insert_documents_max",
+                1000,
+                "Documents in one insert; more is 413.",
+            ),
+            read_timeout: r.get(
+                "read_timeout",
+                secs(10),
+                "Time the database may take for one read; longer is 503.",
+            ),
+            reads_in_flight_max: r.get(
+                "reads_in_flight_max",
+                512,
+                "Reads that wait for the database at once; more are 503.",
+            ),
+            writes_in_flight_max: r.get(
+                "writes_in_flight_max",
+                256,
+                "Writes under way at once; more are 429.",
+            ),
         };
         if limits.url_bytes_max.0 > 16 << 10 || limits.url_bytes_max.0 < 256 {
-            r.wrong("url_bytes_max", "`limits.url_bytes_max` must be from 256B to 16KiB");
+            r.wrong(
+                "url_bytes_max",
+                "`limits.url_bytes_max` must be from 256B to 16KiB",
+            );
         }
         limits
     }
@@ -293,16 +332,39 @@ impl Limits {
 impl Policy {
     fn read(r: &mut Reader<'_>) -> Policy {
         let policy = Policy {
-            max_age_max: r.get("max_age_max", secs(3600), "The longest max-age given to clients."),
-            shared_max_age_max: r.get("shared_max_age_max", secs(86_400), "The longest lifetime given to shared caches."),
-            max_age_min: r.get("max_age_min", secs(1), "An estimate below this is not cached."),
-            quantile: r.get("quantile", 0.5, "The chance, above 0 and below 1, that an answer changes before its lifetime ends."),
-            active_max: r.get("active_max", 100_000, "Queries and records watched for changes at once; answers beyond are not cached."),
+            max_age_max: r.get(
+                "max_age_max",
+                secs(3600),
+                "The longest max-age given to clients.",
+            ),
+            shared_max_age_max: r.get(
+                "shared_max_age_max",
+                secs(86_400),
+                "The longest lifetime given to shared caches.",
+            ),
+            max_age_min: r.get(
+                "max_age_min",
+                secs(1),
+                "An estimate below this is not cached.",
+            ),
+            quantile: r.get(
+                "quantile",
+                0.5,
+                "The chance, above 0 and below 1, that an answer changes before its lifetime ends.",
+            ),
+            active_max: r.get(
+                "active_max",
+                100_000,
+                "Queries and records watched for changes at once; answers beyond are not cached.",
+            ),
         };
         if !(policy.quantile > 0.0 && policy.quantile < 1.0) {
             r.wrong("quantile", "`policy.quantile` must be above 0 and below 1");
         }
-        for (name, value) in [("max_age_max", policy.max_age_max), ("shared_max_age_max", policy.shared_max_age_max)] {
+        for (name, value) in [
+            ("max_age_max", policy.max_age_max),
+            ("shared_max_age_max", policy.shared_max_age_max),
+        ] {
             if value > secs(86_400 * 365) {
                 r.wrong(name, format!("`policy.{name}` must be at most 365d"));
             }
@@ -314,8 +376,16 @@ impl Policy {
 impl Tier {
     fn read(r: &mut Reader<'_>) -> Tier {
         Tier {
-            bytes_max: r.get("bytes_max", Bytes(64 << 20), "Size of the gateway's own cache; \"0B\" turns it off."),
-            entry_bytes_max: r.get("entry_bytes_max", Bytes(1 << 20), "Answers larger than this are not kept in it."),
+            bytes_max: r.get(
+                "bytes_max",
+                Bytes(64 << 20),
+                "Size of the gateway's own cache; \"0B\" turns it off.",
+            ),
+            entry_bytes_max: r.get(
+                "entry_bytes_max",
+                Bytes(1 << 20),
+                "Answers larger than this are not kept in it.",
+            ),
         }
     }
 }
@@ -344,7 +414,10 @@ impl AccessRule {
             skip_max: r.get("skip_max", 10_000, "The largest `skip`."),
         };
         if !rule.collection.is_empty() && !rule.collection.contains('.') && rule.collection != "*" {
-            r.wrong("collection", "`collection` must be \"database.collection\", with `*` where any will do");
+            r.wrong(
+                "collection",
+                "`collection` must be \"database.collection\", with `*` where any will do",
+            );
         }
         let needs_token = rule.read == Grant::Token || rule.write == Grant::Token;
         if needs_token && rule.token.is_none() {
@@ -364,13 +437,21 @@ impl Edge {
     fn read(r: &mut Reader<'_>) -> Edge {
         let edge = Edge {
             kind: r.get("kind", EdgeKind::Varnish, "The kind of cache."),
-            urls: r.required("urls", "Its nodes, \"http://host:port\"; every one is purged.").unwrap_or_default(),
+            urls: r
+                .required(
+                    "urls",
+                    "Its nodes, \"http://host:port\"; every one is purged.",
+                )
+                .unwrap_or_default(),
             secret: r.optional("secret", "The secret sent with each purge."),
         };
         for url in &edge.urls {
             let parsed = url.parse::<http::Uri>().ok();
             if parsed.is_none_or(|uri| uri.host().is_none() || uri.scheme().is_none()) {
-                r.wrong("urls", format!("{url:?} is not a URL such as \"http://127.0.0.1:6081\""));
+                r.wrong(
+                    "urls",
+                    format!("{url:?} is not a URL such as \"http://127.0.0.1:6081\""),
+                );
             }
         }
         edge

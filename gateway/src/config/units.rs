@@ -139,15 +139,22 @@ impl Setting for Vec<String> {
 }
 
 impl Setting for Duration {
-    const FORM: &'static str = "a duration with its unit (\"250ms\", \"30s\", \"5m\", \"2h\", \"1d\")";
+    const FORM: &'static str =
+        "a duration with its unit (\"250ms\", \"30s\", \"5m\", \"2h\", \"1d\")";
     fn read(node: &Node) -> Result<Duration, String> {
-        let text = text(node)
-            .ok_or_else(|| "needs a unit: write \"30s\", \"250ms\", \"5m\", \"2h\" or \"1d\"".to_owned())?;
+        let text = text(node).ok_or_else(|| {
+            "needs a unit: write \"30s\", \"250ms\", \"5m\", \"2h\" or \"1d\"".to_owned()
+        })?;
         duration(text)
     }
     fn show(&self) -> String {
         let ms = self.as_millis();
-        for (unit, size) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)] {
+        for (unit, size) in [
+            ("d", 86_400_000),
+            ("h", 3_600_000),
+            ("m", 60_000),
+            ("s", 1000),
+        ] {
             if ms >= size && ms.is_multiple_of(size) {
                 return format!("\"{}{unit}\"", ms / size);
             }
@@ -165,7 +172,11 @@ fn duration(text: &str) -> Result<Duration, String> {
         "h" => 3_600_000,
         "d" => 86_400_000,
         "" => return Err(format!("{text:?} needs a unit: ms, s, m, h or d")),
-        _ => return Err(format!("{unit:?} is not a unit of time: use ms, s, m, h or d")),
+        _ => {
+            return Err(format!(
+                "{unit:?} is not a unit of time: use ms, s, m, h or d"
+            ));
+        }
     };
     number
         .checked_mul(unit_ms)
@@ -194,8 +205,9 @@ impl Bytes {
 impl Setting for Bytes {
     const FORM: &'static str = "a size with its unit (\"512B\", \"16KiB\", \"8MiB\", \"2GiB\")";
     fn read(node: &Node) -> Result<Bytes, String> {
-        let text = text(node)
-            .ok_or_else(|| "needs a unit: write \"512B\", \"16KiB\", \"8MiB\" or \"2GiB\"".to_owned())?;
+        let text = text(node).ok_or_else(|| {
+            "needs a unit: write \"512B\", \"16KiB\", \"8MiB\" or \"2GiB\"".to_owned()
+        })?;
         let (number, unit) = split(text)?;
         let shift = match unit {
             "B" => 0,
@@ -203,7 +215,11 @@ impl Setting for Bytes {
             "MiB" => 20,
             "GiB" => 30,
             "" => return Err(format!("{text:?} needs a unit: B, KiB, MiB or GiB")),
-            _ => return Err(format!("{unit:?} is not a unit of size: use B, KiB, MiB or GiB")),
+            _ => {
+                return Err(format!(
+                    "{unit:?} is not a unit of size: use B, KiB, MiB or GiB"
+                ));
+            }
         };
         number
             .checked_mul(1 << shift)

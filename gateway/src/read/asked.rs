@@ -8,7 +8,9 @@ use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::notification::Representation;
 use freshet_core::predicate::Predicate;
-use freshet_core::query::{CountQuery, Filter, Query, QueryError, RecordRequest, Sort, View};
+use freshet_core::query::{CountQuery, Direction, Filter, Query, QueryError, RecordRequest, Sort, View};
+use freshet_core::value::path::Path;
+use freshet_core::value::sort::{self, compare_keys, sort_key};
 use freshet_invalidation::{Matches, NotCached, Order, Resource, Watched};
 
 use crate::auth::access::Rule;
@@ -97,7 +99,7 @@ impl Asked {
         }
         if let Asked::Query(query) = self {
             if query.limit > rule.limit_max {
-                let detail = format!("at most {} on this collection", rule.limit_max);
+                let detail = format!("at most {} on this collection, where it has to be named", rule.limit_max);
                 return Err(Problem::malformed(detail).of_parameter("limit"));
             }
             if query.skip > rule.skip_max {
@@ -175,11 +177,15 @@ fn matcher(filter: &Filter) -> Result<Arc<dyn Matches>, NotCached> {
     }
 }
 
-struct BySort(Sort);
+struct BySort(Vec<(Path, sort::Direction)>);
 
 impl Order for BySort {
     fn same_place(&self, before: &RawDocument, after: &RawDocument) -> bool {
-        self.0.compare(before, after).is_eq()
+        match (sort_key(before, &self.0), sort_key(after, &self.0)) {
+            (Ok(before), Ok(after)) => compare_keys(&before, &after, &self.0).is_eq(),
+            // A record that cannot be placed: the safe side is that it moved.
+            _ => false,
+        }
     }
 }
 
@@ -187,6 +193,19 @@ impl Order for BySort {
 fn order(sort: &Sort) -> Option<Arc<dyn Order>> {
     match sort.id_only() {
         Some(_) => None,
-        None => Some(Arc::new(BySort(sort.clone()))),
+        None => Some(Arc::new(BySort(pattern(sort)))),
     }
+}
+
+fn pattern(sort: &Sort) -> Vec<(Path, sort::Direction)> {
+    sort.fields()
+        .iter()
+        .map(|field| {
+            let direction = match field.direction {
+                Direction::Ascending => sort::Direction::Ascending,
+                Direction::Descending => sort::Direction::Descending,
+            };
+            (Path::new(&field.path), direction)
+        })
+        .collect()
 }

@@ -85,7 +85,7 @@ async fn find(app: &App, query: &Query, from: Position) -> Result<Fetched, Probl
     let members = found
         .documents
         .iter()
-        .map(|document| record_id(document).map(|id| query.namespace.record_key(&id.segment())))
+        .map(|document| record_id(document).map(|id| query.namespace.record_key(id.segment())))
         .collect::<Result<_, _>>()?;
     Ok(Fetched {
         body: result_body(query, &found.documents)?,
@@ -118,7 +118,7 @@ fn result_body(query: &Query, documents: &Documents) -> Result<Bytes, Problem> {
 
 fn item(query: &Query, document: &RawDocument, body: &mut Vec<u8>) -> Result<(), Problem> {
     if representation(query.view) == Representation::Ids {
-        let key = query.namespace.record_key(&record_id(document)?.segment());
+        let key = query.namespace.record_key(record_id(document)?.segment());
         body.extend_from_slice(b"{\"_ref\":");
         body.extend_from_slice(serde_json::Value::from(key.as_str()).to_string().as_bytes());
         body.push(b'}');
@@ -161,7 +161,7 @@ pub fn items_body(documents: &[RawDocumentBuf], rep: Rep) -> Bytes {
 /// 500 for a stored document that has none.
 pub fn record_id(document: &RawDocument) -> Result<RecordId, Problem> {
     match document.get("_id") {
-        Ok(Some(id)) => RecordId::new(id).map_err(|error| {
+        Ok(Some(id)) => RecordId::of(id).map_err(|error| {
             Problem::new(Kind::Internal, "a stored record's _id cannot be named").because(error.to_string())
         }),
         Ok(None) => Err(Problem::new(Kind::Internal, "a stored record has no _id")),
@@ -172,7 +172,7 @@ pub fn record_id(document: &RawDocument) -> Result<RecordId, Problem> {
 /// The key of a record.
 #[must_use]
 pub fn record_key(namespace: &Namespace, id: &RecordId) -> Key {
-    namespace.record_key(&id.segment())
+    namespace.record_key(id.segment())
 }
 
 fn write(document: &RawDocument, rep: Rep, body: &mut Vec<u8>) {
@@ -183,6 +183,6 @@ fn write(document: &RawDocument, rep: Rep, body: &mut Vec<u8>) {
     ejson::write_document(document, mode, body);
 }
 
-fn corrupt(error: bson::raw::Error) -> Problem {
+fn corrupt(error: bson::error::Error) -> Problem {
     Problem::new(Kind::Internal, "a stored record cannot be read").because(error.to_string())
 }

@@ -69,3 +69,15 @@ pub(super) fn identified(
     checked_document(&identified)?;
     Ok(identified)
 }
+
+/// The document without its `_id`.
+pub(super) fn unidentified(document: &RawDocument) -> Result<RawDocumentBuf, StoreError> {
+    let mut unidentified = RawDocumentBuf::new();
+    for field in document {
+        let (name, value) = field.map_err(|error| StoreError::BadRequest(error.to_string()))?;
+        if name.as_str() != "_id" {
+            unidentified.append(name, value);
+        }
+    }
+    Ok(unidentified)
+}

@@ -1,8 +1,10 @@
 //! What a write changes, read from method, media type and body; and what it makes of a record's current state.
 
 use bson::oid::ObjectId;
-use bson::{RawBson, RawDocument, RawDocumentBuf};
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use freshet_core::name::Namespace;
+use freshet_core::predicate::Predicate;
+use freshet_core::query::Filter;
 use freshet_core::update::{self, Update, UpdateError};
 use freshet_core::value::ejson;
 use freshet_core::value::id::RecordId;
@@ -56,6 +58,9 @@ impl Change {
             return Ok(Change::MergePatch(patch));
         }
         let update = update::parse(&patch).map_err(|error| Problem::malformed(error.detail).at(error.pointer))?;
+        for filter in update.filters() {
+            Filter::parse(filter).map_err(|error| Problem::malformed(error.detail).at(error.pointer))?;
+        }
         Ok(Change::Update(patch, Box::new(update)))
     }
 
@@ -71,7 +76,7 @@ impl Change {
         match self {
             Change::Put(document) => Ok(Some(document.clone())),
             Change::MergePatch(patch) => update::merge_patch(current, patch).map(Some).map_err(Impossible::Unfit),
-            Change::Update(_, update) => update.apply(current, now_ms).map(Some).map_err(Impossible::Unfit),
+            Change::Update(_, update) => update.apply(current, now_ms, &condition).map(Some).map_err(Impossible::Unfit),
             Change::Delete => Ok(None),
         }
     }
@@ -115,17 +120,17 @@ impl Change {
 pub fn inserted(headers: &HeaderMap, body: &[u8], documents_max: u64) -> Result<(Vec<RawDocumentBuf>, bool), Problem> {
     Media::of(headers, &[Media::Json])?;
     let value = ejson::parse_value(body).map_err(|error| Problem::malformed(error.detail).at(error.pointer))?;
-    match value {
-        RawBson::Document(document) => Ok((vec![identified(&document, "")?], false)),
-        RawBson::Array(array) => {
+    match value.as_raw_bson_ref() {
+        RawBsonRef::Document(document) => Ok((vec![identified(document, "")?], false)),
+        RawBsonRef::Array(array) => {
             let mut documents = Vec::new();
-            for (index, member) in array.iter().enumerate() {
+            for (index, member) in array.into_iter().enumerate() {
                 if documents.len() as u64 >= documents_max {
                     return Err(Problem::new(Kind::TooLarge, format!("at most {documents_max} records in one insert")));
                 }
                 let pointer = format!("/{index}");
                 match member {
-                    Ok(bson::RawBsonRef::Document(document)) => documents.push(identified(document, &pointer)?),
+                    Ok(RawBsonRef::Document(document)) => documents.push(identified(document, &pointer)?),
                     _ => return Err(Problem::malformed("each record is an object").at(pointer)),
                 }
             }
@@ -143,8 +148,8 @@ fn identified(document: &RawDocument, pointer: &str) -> Result<RawDocumentBuf, P
     match document.get("_id") {
         Ok(None) => Ok(prefixed(RawBson::ObjectId(ObjectId::new()), document)),
         Ok(Some(id)) => {
-            RecordId::new(id).map_err(|error| Problem::malformed(error.to_string()).at(format!("{pointer}/_id")))?;
-            Ok(prefixed(id.to_raw_bson(), document))
+            RecordId::of(id).map_err(|error| Problem::malformed(error.to_string()).at(format!("{pointer}/_id")))?;
+            Ok(prefixed(RawBson::from(id), document))
         }
         Err(_) => Err(Problem::malformed("the record cannot be read").at(pointer)),
     }
@@ -154,8 +159,8 @@ fn identified(document: &RawDocument, pointer: &str) -> Result<RawDocumentBuf, P
 fn with_id(document: &RawDocument, id: &RecordId) -> Result<RawDocumentBuf, Problem> {
     let own = document.get("_id").ok().flatten();
     match own {
-        None => Ok(prefixed(id.as_raw().to_raw_bson(), document)),
-        Some(own) if RecordId::new(own).is_ok_and(|own| own == *id) => Ok(prefixed(own.to_raw_bson(), document)),
+        None => Ok(prefixed(RawBson::from(id.as_raw()), document)),
+        Some(own) if RecordId::of(own).is_ok_and(|own| own == *id) => Ok(prefixed(RawBson::from(own), document)),
         Some(_) => Err(Problem::malformed("the body's _id is not the one in the path").at("/_id")),
     }
 }
@@ -170,6 +175,13 @@ fn prefixed(id: RawBson, document: &RawDocument) -> RawDocumentBuf {
         }
     }
     whole
+}
+
+/// A condition of `$pull`, decided as the database does or not at all.
+pub(crate) fn condition(filter: &RawDocument, element: &RawDocument) -> Result<bool, String> {
+    let filter = Filter::parse(filter).map_err(|error| error.detail)?;
+    let predicate = Predicate::compile(&filter).map_err(|error| error.to_string())?;
+    Ok(predicate.matches(element))
 }
 
 fn document(body: &[u8]) -> Result<RawDocumentBuf, Problem> {

@@ -5,7 +5,7 @@
 //! the same database that no request can name for reading or writing.
 
 use bson::spec::BinarySubtype;
-use bson::{RawBinaryRef, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use bytes::Bytes;
 use freshet_core::key::KeyHash;
 use freshet_core::name::Namespace;
@@ -92,7 +92,7 @@ impl Repeatable {
             "fingerprint": self.fingerprint.as_str(),
             "at": bson::DateTime::from_millis(i64::try_from(now_ms).unwrap_or(i64::MAX)),
             "status": i32::from(first.status),
-            "body": RawBinaryRef { subtype: BinarySubtype::Generic, bytes: &first.body },
+            "body": bson::Binary { subtype: BinarySubtype::Generic, bytes: first.body.to_vec() },
         };
         if let Some(etag) = &first.etag {
             record.append(bson::cstr!("etag"), etag.as_str());
@@ -112,7 +112,7 @@ impl Repeatable {
         if now_ms.saturating_sub(u64::try_from(at).unwrap_or(0)) > KEPT_MS {
             return Ok(None);
         }
-        if record.get_str("fingerprint") != Ok(self.fingerprint.as_str()) {
+        if record.get_str("fingerprint").ok() != Some(self.fingerprint.as_str()) {
             return Err(Problem::new(Kind::IdempotencyMismatch, "this Idempotency-Key came with another request before"));
         }
         let body = match record.get("body") {

@@ -150,7 +150,7 @@ impl Plan {
         match &self.work {
             Work::Insert { documents, .. } => Ok(self.inserts(documents)),
             Work::Change { id, change } => {
-                let id = id.as_raw().to_raw_bson();
+                let id = RawBson::from(id.as_raw());
                 let write = change.write(&self.namespace, &id, current, now_ms)?;
                 Ok(vec![write])
             }
@@ -163,7 +163,7 @@ impl Plan {
         match &self.work {
             Work::Insert { documents, .. } => Ok((self.inserts(documents), self.answer(documents, true)?)),
             Work::Change { id, change } => {
-                let id = id.as_raw().to_raw_bson();
+                let id = RawBson::from(id.as_raw());
                 let after = change.apply(current, now_ms)?;
                 let documents: Vec<_> = after.iter().cloned().collect();
                 let first = self.answer(&documents, current.is_none())?;
@@ -236,7 +236,7 @@ impl Plan {
 
     fn id(&self) -> Option<RawBson> {
         match &self.work {
-            Work::Change { id, .. } => Some(id.as_raw().to_raw_bson()),
+            Work::Change { id, .. } => Some(RawBson::from(id.as_raw())),
             Work::Insert { .. } => None,
         }
     }

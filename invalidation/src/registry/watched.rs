@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bson::RawDocument;
+use freshet_core::freshness::ResourceKind;
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::notification::Representation;
@@ -23,7 +24,7 @@ pub trait Order: Send + Sync {
 /// How a resource is matched.
 #[derive(Clone)]
 pub enum Watched {
-    /// By its key: every change of the record.
+    /// By its key's path: every change of the record, whatever form of it the key asks for.
     Record,
     /// By its filter.
     Query {
@@ -49,6 +50,43 @@ pub struct Resource {
     pub key: Key,
     /// How changes are matched with it.
     pub watched: Watched,
+}
+
+impl Resource {
+    /// Which surrogate key it has.
+    #[must_use]
+    pub fn kind(&self) -> ResourceKind {
+        match self.watched {
+            Watched::Record => ResourceKind::Record,
+            Watched::Query { .. } | Watched::Count(_) => ResourceKind::Query,
+        }
+    }
+
+    /// Whether an answer holds copies of its members (rule C4).
+    #[must_use]
+    pub fn embeds_members(&self) -> bool {
+        matches!(
+            self.watched,
+            Watched::Query {
+                representation: Representation::Objects,
+                ..
+            }
+        )
+    }
+
+    /// Of a record, whatever the form: the record's own key.
+    #[must_use]
+    pub fn record(&self) -> Option<Key> {
+        matches!(self.watched, Watched::Record)
+            .then(|| self.form_of().unwrap_or_else(|| self.key.clone()))
+    }
+
+    /// Of a record's form (`fields`, `rep`): the record's own key. The key's path names the record.
+    #[must_use]
+    pub fn form_of(&self) -> Option<Key> {
+        let (path, _) = self.key.as_str().split_once('?')?;
+        matches!(self.watched, Watched::Record).then(|| Key::from(path))
+    }
 }
 
 /// What the change feed says about a collection's records.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::sketch::Epoch;
 use freshet_core::sketch::counting::HASHES;
@@ -13,7 +14,8 @@ use parking_lot::Mutex;
 
 use super::epoch::Entropy;
 use super::port::{
-    Opened, Purged, Read, Report, Settled, SketchError, SketchStore, Snapshot, Start, Write,
+    Earlier, Opened, Purged, Read, Report, Settled, SketchError, SketchStore, Snapshot, Start,
+    Write,
 };
 
 /// The adapter.
@@ -70,14 +72,18 @@ impl LocalSketch {
 impl SketchStore for LocalSketch {
     async fn open(&self, start: Start) -> Result<Opened, SketchError> {
         let mut state = self.state.lock();
-        let epoch = match start {
-            Start::First => state.sketch.epoch(),
-            Start::Again => self.begin_epoch(&mut state, Position::ZERO),
+        let (epoch, earlier) = match start {
+            Start::First => (state.sketch.epoch(), Earlier::Nothing),
+            Start::Again => {
+                let epoch = self.begin_epoch(&mut state, Position::ZERO);
+                (epoch, Earlier::Lost)
+            }
         };
-        Ok(Opened {
-            epoch,
-            resume: None,
-        })
+        Ok(Opened { epoch, earlier })
+    }
+
+    async fn outstanding(&self) -> Result<Vec<(Namespace, Key)>, SketchError> {
+        Ok(Vec::new())
     }
 
     async fn settle(

@@ -90,7 +90,7 @@ pub enum Start {
     /// Nothing was ever issued: the store is new. Whole.
     First,
     /// Copies of an earlier life may exist. Whole only if the adapter kept its state and the change feed
-    /// resumes where that state ends.
+    /// resumes where that state ends; which the feed tells later.
     Again,
 }
 
@@ -99,6 +99,9 @@ pub enum Start {
 pub trait SketchStore: Send + Sync {
     /// Takes up the kept state, or begins a new epoch: whole after [`Start::First`], else saturated.
     async fn open(&self, start: Start) -> Result<Opened, SketchError>;
+
+    /// The keys that copies may be outstanding of, to be matched again after a restart.
+    async fn outstanding(&self) -> Result<Vec<(Namespace, Key)>, SketchError>;
 
     /// Records copies before they are issued, or refuses each that is out of date (rules C1–C4).
     async fn settle(
@@ -158,8 +161,19 @@ pub trait SketchStore: Send + Sync {
 pub struct Opened {
     /// The current epoch.
     pub epoch: Epoch,
-    /// Where the change feed has to resume for the kept state to be whole; `None`: from now.
-    pub resume: Option<Vec<u8>>,
+    /// What this process issued in an earlier life.
+    pub earlier: Earlier,
+}
+
+/// What is known of the copies that an earlier life of this process issued (rule C8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Earlier {
+    /// There are none: the first start, or the first of this process beside others that feed the sketch.
+    Nothing,
+    /// All are in the sketch ([`SketchStore::outstanding`]), with every change up to where the feed resumes.
+    Kept(Vec<u8>),
+    /// Nothing; the epoch is new and saturated.
+    Lost,
 }
 
 /// Why an operation had no effect (or, for `Unavailable`, may have had one: repeating is harmless).

@@ -59,11 +59,10 @@ impl EmbeddedSource {
         let pruned = number(&meta, PRUNED).map_err(unavailable)?;
         let after = match self.place {
             Place::Now => snapshot.sequence,
-            Place::After { birth: theirs, sequence }
-                if theirs == birth && sequence >= pruned && sequence <= snapshot.sequence =>
-            {
-                sequence
-            }
+            Place::After {
+                birth: theirs,
+                sequence,
+            } if theirs == birth && sequence >= pruned && sequence <= snapshot.sequence => sequence,
             Place::After { .. } | Place::Lost => {
                 self.place = Place::Now;
                 return Err(SourceError::Gap(format!(
@@ -72,8 +71,16 @@ impl EmbeddedSource {
             }
         };
         let (events, through) = changes(&snapshot, after).map_err(unavailable)?;
-        self.place = Place::After { birth, sequence: through };
-        Ok(batch(events, through, birth, (through == snapshot.sequence).then_some(asked)))
+        self.place = Place::After {
+            birth,
+            sequence: through,
+        };
+        Ok(batch(
+            events,
+            through,
+            birth,
+            (through == snapshot.sequence).then_some(asked),
+        ))
     }
 }
 
@@ -83,7 +90,9 @@ impl Source for EmbeddedSource {
         if let Place::After { sequence, .. } = self.place {
             let more = self.committed.wait_for(|committed| *committed > sequence);
             // Nothing new is as good as something: the snapshot then says so.
-            let _waited = tokio::time::timeout(Duration::from_millis(WAIT_MS_MAX), more).await.is_ok();
+            let _waited = tokio::time::timeout(Duration::from_millis(WAIT_MS_MAX), more)
+                .await
+                .is_ok();
         }
         self.read()
     }

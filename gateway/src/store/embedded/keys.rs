@@ -82,7 +82,9 @@ fn put_number(number: Number, key: &mut Vec<u8>) {
     match decimal {
         Decimal::Nan => key.extend(b"nan"),
         Decimal::Infinite(negative) => key.extend(if negative { b"-inf" } else { b"+inf" }),
-        Decimal::Finite(finite) => put_finite(finite.negative, finite.coefficient, finite.exponent, key),
+        Decimal::Finite(finite) => {
+            put_finite(finite.negative, finite.coefficient, finite.exponent, key)
+        }
     }
 }
 
@@ -135,10 +137,25 @@ mod tests {
     #[test]
     fn different_ids_have_different_keys() {
         let ids: Vec<Bson> = vec![
-            0.into(), 5.into(), (-5).into(), "5".into(), "".into(), Bson::Null, true.into(), 0.1.into(),
-            decimal("0.1"), 0.5.into(), f64::NAN.into(), f64::INFINITY.into(), f64::NEG_INFINITY.into(),
-            9_007_199_254_740_993_i64.into(), 9_007_199_254_740_992.0.into(), i64::MAX.into(),
-            9.223_372_036_854_776e18.into(), ObjectId::from_bytes([1; 12]).into(), bson::doc! { "a": 1 }.into(),
+            0.into(),
+            5.into(),
+            (-5).into(),
+            "5".into(),
+            "".into(),
+            Bson::Null,
+            true.into(),
+            0.1.into(),
+            decimal("0.1"),
+            0.5.into(),
+            f64::NAN.into(),
+            f64::INFINITY.into(),
+            f64::NEG_INFINITY.into(),
+            9_007_199_254_740_993_i64.into(),
+            9_007_199_254_740_992.0.into(),
+            i64::MAX.into(),
+            9.223_372_036_854_776e18.into(),
+            ObjectId::from_bytes([1; 12]).into(),
+            bson::doc! { "a": 1 }.into(),
         ];
         for (at, one) in ids.iter().enumerate() {
             for other in &ids[at + 1..] {
@@ -150,8 +167,17 @@ mod tests {
     #[test]
     fn common_ids_lie_in_order() {
         let ids: Vec<Bson> = vec![
-            i64::MIN.into(), (-1).into(), 0.into(), 1.into(), i64::MAX.into(), "".into(), "a".into(), "ab".into(),
-            "b".into(), ObjectId::from_bytes([0; 12]).into(), ObjectId::from_bytes([255; 12]).into(),
+            i64::MIN.into(),
+            (-1).into(),
+            0.into(),
+            1.into(),
+            i64::MAX.into(),
+            "".into(),
+            "a".into(),
+            "ab".into(),
+            "b".into(),
+            ObjectId::from_bytes([0; 12]).into(),
+            ObjectId::from_bytes([255; 12]).into(),
         ];
         let keys: Vec<_> = ids.into_iter().map(key).collect();
         assert!(keys.is_sorted());

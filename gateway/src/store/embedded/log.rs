@@ -81,7 +81,14 @@ mod tests {
             after: Image::Known(after),
         };
         let namespace = effect.namespace;
-        assert_eq!(event, ChangeEvent { namespace, position: Position(7), change });
+        assert_eq!(
+            event,
+            ChangeEvent {
+                namespace,
+                position: Position(7),
+                change
+            }
+        );
         assert!(decode(7, b"no entry").is_err());
     }
 }

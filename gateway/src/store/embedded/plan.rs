@@ -13,9 +13,10 @@ use super::super::check::{checked_document, identified};
 use super::super::port::{
     Answer, Decide, Decision, Read, Refused, StoreError, Transacted, Write, Written,
 };
+use super::compile::{Compiled, matches};
 use super::keys;
 use super::log::Effect;
-use super::query::{Compiled, Limits};
+use super::query::Limits;
 use super::tables::broken;
 
 /// A transaction to carry out.
@@ -119,7 +120,10 @@ impl<'t, T: ReadableTable<&'static [u8], &'static [u8]>> Planner<'t, T> {
     /// One write; `None` when the record to update is not there.
     fn write_one(&mut self, write: Write) -> Result<Option<Written>, StoreError> {
         match write {
-            Write::Insert { namespace, document } => {
+            Write::Insert {
+                namespace,
+                document,
+            } => {
                 let id = RawBson::from(checked_document(&document)?);
                 let id = id.as_raw_bson_ref();
                 let key = keys::record(&namespace, id);
@@ -129,7 +133,11 @@ impl<'t, T: ReadableTable<&'static [u8], &'static [u8]>> Planner<'t, T> {
                 let document = identified(&document, id)?;
                 Ok(Some(self.put(key, namespace, id, None, Some(document))))
             }
-            Write::Put { namespace, id, document } => {
+            Write::Put {
+                namespace,
+                id,
+                document,
+            } => {
                 let id = id.as_raw_bson_ref();
                 let key = keys::record(&namespace, id);
                 let before = self.current(&key)?;
@@ -139,9 +147,11 @@ impl<'t, T: ReadableTable<&'static [u8], &'static [u8]>> Planner<'t, T> {
                 }
                 Ok(Some(self.put(key, namespace, id, before, Some(document))))
             }
-            Write::Update { namespace, id, operators } => {
-                self.update(namespace, id.as_raw_bson_ref(), &operators)
-            }
+            Write::Update {
+                namespace,
+                id,
+                operators,
+            } => self.update(namespace, id.as_raw_bson_ref(), &operators),
             Write::Delete { namespace, id } => {
                 let id = id.as_raw_bson_ref();
                 let key = keys::record(&namespace, id);
@@ -162,10 +172,19 @@ impl<'t, T: ReadableTable<&'static [u8], &'static [u8]>> Planner<'t, T> {
             return Ok(None);
         };
         let after = update::parse(operators)
-            .and_then(|update| update.apply(&before, self.now_ms))
-            .map_err(|error| StoreError::BadRequest(error.to_string()))?;
+            .and_then(|update| update.apply(&before, self.now_ms, &matches))
+            .map_err(|error| match error.reason {
+                update::Reason::TooLarge => StoreError::TooLarge,
+                _ => StoreError::BadRequest(error.to_string()),
+            })?;
         checked_document(&after)?;
-        Ok(Some(self.put(key, namespace, id, Some(before), Some(after))))
+        Ok(Some(self.put(
+            key,
+            namespace,
+            id,
+            Some(before),
+            Some(after),
+        )))
     }
 
     fn put(
@@ -181,13 +200,22 @@ impl<'t, T: ReadableTable<&'static [u8], &'static [u8]>> Planner<'t, T> {
             created: before.is_none() && after.is_some(),
             position: Position::ZERO,
         };
-        // What changes nothing is no change, as in MongoDB.
+        // What changes nothing is no change.
         if before != after {
             // The id as the record has it, where there is one.
             let stored = [&after, &before].into_iter().flatten().next();
-            let id = stored.and_then(|record| stored_id(record)).unwrap_or(id).into();
+            let id = stored
+                .and_then(|record| stored_id(record))
+                .unwrap_or(id)
+                .into();
             self.left.insert(key.clone(), after.clone());
-            self.effects.push(Effect { key, namespace, id, before, after });
+            self.effects.push(Effect {
+                key,
+                namespace,
+                id,
+                before,
+                after,
+            });
         }
         written
     }

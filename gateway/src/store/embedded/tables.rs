@@ -1,6 +1,8 @@
 //! The tables of the embedded store's file, and what is read from them under one snapshot.
 
-use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{
+    Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition,
+};
 
 use super::super::port::StoreError;
 
@@ -42,9 +44,7 @@ impl Snapshot {
         self.transaction.open_table(META).map_err(broken)
     }
 
-    pub(super) fn changes(
-        &self,
-    ) -> Result<ReadOnlyTable<(u64, u32), &'static [u8]>, StoreError> {
+    pub(super) fn changes(&self) -> Result<ReadOnlyTable<(u64, u32), &'static [u8]>, StoreError> {
         self.transaction.open_table(CHANGES).map_err(broken)
     }
 }

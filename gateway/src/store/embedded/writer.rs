@@ -120,7 +120,10 @@ struct Batch<'t> {
 }
 
 impl<'t> Batch<'t> {
-    fn open(shared: &'t Shared, transaction: &'t WriteTransaction) -> Result<Batch<'t>, StoreError> {
+    fn open(
+        shared: &'t Shared,
+        transaction: &'t WriteTransaction,
+    ) -> Result<Batch<'t>, StoreError> {
         let meta = transaction.open_table(META).map_err(broken)?;
         Ok(Batch {
             shared,
@@ -178,7 +181,11 @@ impl<'t> Batch<'t> {
         for (index, effect) in (0_u32..).zip(&plan.effects) {
             let key = &*effect.key;
             match &effect.after {
-                Some(after) => drop(self.documents.insert(key, after.as_bytes()).map_err(broken)?),
+                Some(after) => drop(
+                    self.documents
+                        .insert(key, after.as_bytes())
+                        .map_err(broken)?,
+                ),
                 None => drop(self.documents.remove(key).map_err(broken)?),
             }
             self.changes
@@ -215,7 +222,9 @@ impl<'t> Batch<'t> {
             pruned = Some(first);
         }
         if let Some(pruned) = pruned {
-            self.meta.insert(PRUNED, &pruned.to_be_bytes()[..]).map_err(broken)?;
+            self.meta
+                .insert(PRUNED, &pruned.to_be_bytes()[..])
+                .map_err(broken)?;
         }
         Ok(())
     }

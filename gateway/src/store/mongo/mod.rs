@@ -19,6 +19,8 @@ use async_trait::async_trait;
 use bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, doc};
 use freshet_core::name::Namespace;
 use freshet_core::time::{Clock, Position};
+use freshet_invalidation::ingest::mongo::MongoSource;
+use freshet_invalidation::ingest::port::Source;
 use mongodb::options::{
     ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern,
 };
@@ -72,6 +74,7 @@ const CONNECTING_MAX: u32 = 8;
 pub struct MongoStore {
     client: Client,
     sessions: Sessions,
+    clock: Arc<dyn Clock>,
     options: MongoOptions,
     /// The newest position acknowledged to this process.
     committed: AtomicU64,
@@ -88,10 +91,11 @@ impl MongoStore {
         clock: Arc<dyn Clock>,
     ) -> Result<MongoStore, StoreError> {
         let client = Client::with_options(client_options(&options).await?).map_err(translate)?;
-        let sessions = Sessions::new(client.clone(), clock, options.pool_connections_max);
+        let sessions = Sessions::new(client.clone(), clock.clone(), options.pool_connections_max);
         Ok(MongoStore {
             client,
             sessions,
+            clock,
             options,
             committed: AtomicU64::new(0),
         })
@@ -262,6 +266,14 @@ impl Store for MongoStore {
 
     async fn ensure_images(&self, namespace: &Namespace) -> Result<Images, StoreError> {
         self.switch_images_on(namespace).await
+    }
+
+    fn source(&self, resume: Option<Vec<u8>>) -> Box<dyn Source> {
+        Box::new(MongoSource::new(
+            self.client.clone(),
+            self.clock.clone(),
+            resume,
+        ))
     }
 
     fn committed(&self) -> Position {

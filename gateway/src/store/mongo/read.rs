@@ -85,7 +85,7 @@ impl MongoStore {
 
     /// A session whose next read is made causally after `at_least` and after every write that this store
     /// acknowledged, and the position that such a read may state.
-    async fn session_after(
+    pub(super) async fn session_after(
         &self,
         at_least: Position,
     ) -> Result<(ClientSession, Position), StoreError> {

@@ -38,11 +38,14 @@ impl MongoStore {
         decide: &Decide,
     ) -> Result<Transacted, StoreError> {
         for attempt in 0..self.options.transaction_attempts_max {
-            let mut session = self.sessions.take().await?;
-            session.advance_operation_time(super::timestamp(self.committed_position()));
+            let (mut session, _) = self.session_after(Position::ZERO).await?;
             match self.attempt(&mut session, reads, decide).await {
                 Ok(Attempt::Done(outcome)) => {
-                    self.sessions.give_back(session);
+                    // A session that only read a snapshot has seen what no majority may have yet: the next
+                    // read in it would wait for that.
+                    if matches!(outcome, Transacted::Committed { .. }) {
+                        self.sessions.give_back(session);
+                    }
                     return Ok(outcome);
                 }
                 Ok(Attempt::Again) => {}

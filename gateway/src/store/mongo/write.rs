@@ -9,7 +9,7 @@ use freshet_core::time::Position;
 use mongodb::ClientSession;
 use mongodb::options::ReturnDocument;
 
-use super::super::check::{checked_document, identified};
+use super::super::check::{checked_document, identified, unidentified};
 use super::super::port::{Decide, Decision, StoreError, Transacted, Write, Written};
 use super::error::Failed;
 use super::{MongoStore, by_id, decoded};
@@ -121,8 +121,9 @@ impl MongoStore {
         Ok(())
     }
 
-    /// Creates or replaces. Asks for the state before, which says whether there was one and which `_id` it
-    /// keeps (5 and 5.0 are one id): with it, the state after is known without a second look.
+    /// Creates or replaces. What is sent has no `_id`, so that a record keeps the one it has (5 and 5.0 are one
+    /// id). Asks for the state before, which says whether there was one and under which `_id`: with it, the
+    /// state after is known without a second look.
     pub(super) async fn put_in(
         &self,
         session: &mut ClientSession,
@@ -133,7 +134,7 @@ impl MongoStore {
         let document = identified(document, id)?;
         let before = self
             .collection(namespace)
-            .find_one_and_replace(by_id(id)?, &document)
+            .find_one_and_replace(by_id(id)?, &unidentified(&document)?)
             .upsert(true)
             .return_document(ReturnDocument::Before)
             .session(session)

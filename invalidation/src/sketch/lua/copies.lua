@@ -51,7 +51,7 @@ redis.register_function('freshet1_settle', function(keys, args)
   for i = 6, #args, 7 do
     local one = settle_one(s, now, tonumber(args[3]), args[i], args[i + 1], tonumber(args[i + 2]),
       tonumber(args[i + 3]), args[i + 4] == '1', tonumber(args[i + 5]), tonumber(args[i + 6]))
-    if not one then return redis.error_reply('FULL') end
+    if not one then return redis.error_reply('FULL the sketch holds as many keys as it may') end
     settled[#settled + 1] = one
   end
   return settled

@@ -16,17 +16,27 @@ local function current(root)
   return redis.call('HMGET', root .. ':meta', 'epoch', 'salt')
 end
 
--- member, first (0/1), new epoch, new salt, span_ms. Replies epoch, salt, kept (0/1), resume token or ''.
+-- member, first (0/1), new epoch, new salt, span_ms. Replies epoch, salt, what this process issued in an earlier life
+-- (0 nothing, 1 all of it is here, 2 unknown), and where its feed resumes.
 redis.register_function('freshet1_open', function(keys, args)
-  local root, kept = keys[1], 1
+  local root, member, earlier = keys[1], args[1], 0
+  local resume = redis.call('HGET', root .. ':resume', member) or ''
+  local restarted = redis.call('HEXISTS', root .. ':members', member) == 1
   if not current(root)[1] then
-    local until_ms = 0
-    if args[2] ~= '1' then until_ms = clock() + tonumber(args[5]) end
-    begin_epoch(root, args[3], args[4], until_ms, ZERO)
-    kept = tonumber(args[2])
+    if args[2] == '1' then
+      begin_epoch(root, args[3], args[4], 0, ZERO)
+    else
+      begin_epoch(root, args[3], args[4], clock() + tonumber(args[5]), ZERO)
+      earlier = 2
+    end
+  elseif restarted and resume ~= '' then
+    earlier = 1
+  elseif restarted then
+    begin_epoch(root, args[3], args[4], clock() + tonumber(args[5]), ZERO)
+    earlier = 2
   end
   local now = current(root)
-  return { now[1], now[2], kept, redis.call('HGET', root .. ':resume', args[1]) or '' }
+  return { now[1], now[2], earlier, resume }
 end)
 
 -- epoch, new epoch, new salt, span_ms, through. Replies epoch, salt.

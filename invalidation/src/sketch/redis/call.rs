@@ -50,6 +50,34 @@ impl Library {
             .unwrap_or_else(|_| Err((redis::ErrorKind::Io, "no answer in time").into()))
     }
 
+    /// The members of a set.
+    pub(super) async fn members(&self, part: &str) -> Result<Value, SketchError> {
+        let mut command = redis::cmd("SMEMBERS");
+        command.arg(format!("{}:{part}", self.root));
+        self.query(&command).await.map_err(unavailable)
+    }
+
+    /// The fields of a hash, read in small steps: every field that is there all the while.
+    pub(super) async fn fields(&self, part: &str) -> Result<Vec<String>, SketchError> {
+        let (mut fields, mut cursor) = (Vec::new(), "0".to_owned());
+        loop {
+            let mut command = redis::cmd("HSCAN");
+            command.arg(format!("{}:{part}", self.root)).arg(&cursor);
+            command.arg("COUNT").arg(1_000);
+            let reply = self.query(&command).await.map_err(unavailable)?;
+            let [next, pairs] = items(&reply)? else {
+                return Err(malformed("scan"));
+            };
+            for field in items(pairs)?.iter().step_by(2) {
+                fields.push(text(field)?);
+            }
+            cursor = text(next)?;
+            if cursor == "0" {
+                return Ok(fields);
+            }
+        }
+    }
+
     async fn load(&self) -> Result<(), redis::RedisError> {
         let mut command = redis::cmd("FUNCTION");
         command.arg("LOAD").arg("REPLACE").arg(SOURCE);

@@ -7,6 +7,8 @@ mod call;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use freshet_core::freshness::Lifetimes;
+use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::sketch::Epoch;
 use freshet_core::sketch::counting::{HASHES, bits_for, unite};
@@ -18,7 +20,8 @@ use parking_lot::Mutex;
 use self::call::{Call, Library, bytes, integer, items, text};
 use super::epoch::Entropy;
 use super::port::{
-    Opened, Purged, Read, Report, Settled, SketchError, SketchStore, Snapshot, Start, Write,
+    Earlier, Opened, Purged, Read, Report, Settled, SketchError, SketchStore, Snapshot, Start,
+    Write,
 };
 
 /// How to reach Redis, and as whom.
@@ -96,6 +99,13 @@ impl RedisSketch {
         Ok(epoch)
     }
 
+    fn client_ms(&self, lifetimes: Lifetimes) -> u64 {
+        if lifetimes.is_zero() {
+            return 0;
+        }
+        self.limits.client_ms(lifetimes)
+    }
+
     /// Where this process's moment `ms_ago` lies on the server's clock, at the latest: the reply that
     /// brought the server's time was not older than it.
     fn server_time(&self, ms_ago: u64) -> i64 {
@@ -121,8 +131,9 @@ fn position(value: &redis::Value) -> Result<Position, SketchError> {
         .map_err(|_| malformed("position"))
 }
 
+/// `db.collection`; a database's name has no dot.
 fn name(namespace: &Namespace) -> String {
-    namespace.path()
+    namespace.to_string()
 }
 
 #[async_trait]
@@ -134,20 +145,34 @@ impl SketchStore for RedisSketch {
             .arg(u8::from(start == Start::First))
             .arg(candidate.number)
             .arg(&candidate.salt)
-            .arg(self.limits.caps.span_ms())
+            .arg(self.limits.span_ms(self.limits.caps))
             .send(&self.library)
             .await?;
-        let reply = items(&reply)?;
-        let [number, salt, kept, resume] = reply else {
+        let [number, salt, earlier, resume] = items(&reply)? else {
             return Err(malformed("open"));
         };
+        let earlier = match integer(earlier)? {
+            0 => Earlier::Nothing,
+            1 => Earlier::Kept(bytes(resume)?),
+            _ => Earlier::Lost,
+        };
         let epoch = self.learn(number, salt)?;
-        let resume = bytes(resume)?;
-        let resumable = integer(kept)? == 1 && !resume.is_empty();
-        Ok(Opened {
-            epoch,
-            resume: resumable.then_some(resume),
-        })
+        Ok(Opened { epoch, earlier })
+    }
+
+    async fn outstanding(&self) -> Result<Vec<(Namespace, Key)>, SketchError> {
+        let mut all = Vec::new();
+        for space in items(&self.library.members("spaces").await?)? {
+            let space = text(space)?;
+            let namespace = space
+                .split_once('.')
+                .and_then(|(db, collection)| Namespace::new(db, collection).ok())
+                .ok_or_else(|| malformed("collection"))?;
+            for key in self.library.fields(&format!("e:{space}")).await? {
+                all.push((namespace.clone(), Key::from(key)));
+            }
+        }
+        Ok(all)
     }
 
     async fn settle(
@@ -168,7 +193,7 @@ impl SketchStore for RedisSketch {
             call = call
                 .arg(read.key.as_str())
                 .arg(hex(read.position))
-                .arg(read.lifetimes.m.as_ms())
+                .arg(self.client_ms(read.lifetimes))
                 .arg(read.lifetimes.s.as_ms())
                 .arg(u8::from(read.embedded))
                 .arg(halves.a)
@@ -239,7 +264,7 @@ impl SketchStore for RedisSketch {
             .arg(epoch)
             .arg(candidate.number)
             .arg(&candidate.salt)
-            .arg(self.limits.caps.span_ms())
+            .arg(self.limits.span_ms(self.limits.caps))
             .arg(hex(through))
             .send(&self.library)
             .await?;
@@ -251,7 +276,7 @@ impl SketchStore for RedisSketch {
 
     async fn confirm_saturation(&self, epoch: u64) -> Result<(), SketchError> {
         let call = Call::new("confirm_saturation").arg(epoch);
-        let call = call.arg(self.limits.caps.m.as_ms());
+        let call = call.arg(self.limits.client_ms(self.limits.caps));
         call.send(&self.library).await.map(drop)
     }
 
@@ -303,7 +328,7 @@ impl SketchStore for RedisSketch {
             .arg(resume.unwrap_or_default())
             .arg(candidate.number)
             .arg(&candidate.salt)
-            .arg(self.limits.caps.span_ms())
+            .arg(self.limits.span_ms(self.limits.caps))
             .send(&self.library)
             .await?;
         let time = u64::try_from(integer(&reply)?).map_err(|_| malformed("time"))?;
