@@ -12,6 +12,9 @@ const GROUP_DEPTH_MAX: usize = 32;
 /// The largest repetition count.
 const REPETITIONS_MAX: u32 = 1_000;
 
+/// How often unbounded repetition may be repeated.
+const NESTED_REPETITIONS_MAX: u32 = 3;
+
 /// A pattern.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Tree {
@@ -191,7 +194,8 @@ impl<'s> Reader<'s> {
         if spaced || assertion || possessive || self.quantifier()?.is_some() {
             return Err(RegexReason::Quantifier);
         }
-        if max.is_none() && has_unbounded(&atom) {
+        // Here PCRE's back-tracking explodes, and the server gives up with "no match" after 10^7 steps.
+        if max.is_none_or(|max| max > NESTED_REPETITIONS_MAX) && has_unbounded(&atom) {
             return Err(RegexReason::Nested);
         }
         Ok(Tree::Repeat {
