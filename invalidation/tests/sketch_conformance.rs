@@ -5,8 +5,9 @@ mod conformance;
 use conformance::{Adapter, Bench, M1, namespace};
 use freshet_core::freshness::Lifetimes;
 use freshet_core::key::Key;
+use freshet_core::name::Namespace;
 use freshet_core::time::{Position, Ttl};
-use freshet_invalidation::sketch::port::{Earlier, Report, Settled, SketchError, Start};
+use freshet_invalidation::sketch::port::{Earlier, Read, Report, Settled, SketchError, Start};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rstest::rstest;
@@ -405,4 +406,54 @@ async fn c8_a_start_that_is_not_the_first_is_saturated(#[case] adapter: Adapter)
     let opened = bench.store.open(Start::Again).await.expect("opened");
     assert_eq!(opened.earlier, Earlier::Lost);
     assert!(bench.snapshot().await.saturated);
+}
+
+#[rstest]
+#[case(Adapter::Local)]
+#[case(Adapter::Redis)]
+#[tokio::test]
+async fn collections_that_nothing_is_left_of_make_room_and_leave_their_floor(
+    #[case] adapter: Adapter,
+) {
+    let bench = Bench::with(adapter, |limits| {
+        limits.collections_max = 1;
+        limits.retention_ms = 500;
+    })
+    .await;
+    bench.read("1", 1, M1).await.expect("recorded");
+    bench.write("1", 5).await.expect("taken");
+    let other = Namespace::new("d", "other").expect("valid");
+    let key = other.record_key("1");
+    let read = Read {
+        key: &key,
+        position: Position(4),
+        lifetimes: M1,
+        embedded: false,
+    };
+    let settle = async |position| {
+        let read = Read {
+            position: Position(position),
+            ..read
+        };
+        bench.store.settle(bench.epoch, &other, &[read]).await
+    };
+    assert_eq!(settle(4).await, Err(SketchError::Full));
+    bench.pass(1_600).await;
+    let report = Report {
+        watermark: Position(5),
+        age_ms: 0,
+        invalidation_ms: 0,
+    };
+    for _ in 0..2 {
+        bench
+            .store
+            .report(bench.epoch, report, None)
+            .await
+            .expect("taken");
+    }
+    assert_eq!(
+        settle(4).await,
+        Ok(vec![Settled::InvalidatedAt(Position(5))])
+    );
+    assert_eq!(settle(5).await, Ok(vec![Settled::Recorded]));
 }
