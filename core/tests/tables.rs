@@ -3,7 +3,7 @@
 //! A row has documents, a filter, and what is expected: ids (in order, where the row has a `sort`), whole documents (where it has
 //! `fields`), or an error. Rows marked "(ref)" were taken from the server.
 
-#![allow(clippy::unwrap_used)] // all of it is test code
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // all of it is test code
 
 mod nasty;
 mod server;

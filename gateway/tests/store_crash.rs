@@ -2,6 +2,9 @@
 //! it at some moment, opens the store, and looks whether everything acknowledged is there, nothing is there by
 //! halves, and the feed has each change exactly once.
 
+// Helpers of tests are tests, too.
+#![allow(clippy::unwrap_used)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;

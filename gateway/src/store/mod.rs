@@ -9,6 +9,8 @@ mod documents;
 mod embedded;
 mod mongo;
 mod port;
+mod refusal;
+mod transaction;
 
 pub use check::DOCUMENT_BYTES_MAX;
 pub use embedded::{EmbeddedOptions, EmbeddedStore};

@@ -14,6 +14,10 @@ use freshet_core::time::Position;
 use freshet_invalidation::ingest::port::Source;
 
 pub use super::documents::Documents;
+pub use super::refusal::StoreError;
+pub use super::transaction::{
+    Answer, Decide, DecideRecord, Decision, Modified, Read, Refused, Transacted, Write,
+};
 
 /// A database of records.
 #[async_trait]
@@ -250,127 +254,6 @@ pub struct Written {
     pub position: Position,
 }
 
-/// Something that a transaction reads.
-#[derive(Clone, Debug)]
-pub enum Read {
-    /// One record.
-    Record {
-        /// Where.
-        namespace: Namespace,
-        /// Its `_id`.
-        id: bson::RawBson,
-    },
-    /// A query's result.
-    Query(OwnedFind),
-}
-
-/// What a transaction's read gave, in the order of the reads.
-#[derive(Clone, Debug)]
-pub enum Answer {
-    /// For [`Read::Record`].
-    Record(Option<RawDocumentBuf>),
-    /// For [`Read::Query`].
-    Query(Documents),
-}
-
-/// Looks at what was read and says what to write.
-pub type Decide = Arc<dyn Fn(&[Answer]) -> Decision + Send + Sync>;
-
-/// [`Decide`] over one record: `None` when it is not there.
-pub type DecideRecord = Arc<dyn Fn(Option<&RawDocument>) -> Decision + Send + Sync>;
-
-/// What is to be done with what was read.
-#[derive(Clone, Debug)]
-pub enum Decision {
-    /// Write these, in order, all or none.
-    Write(Vec<Write>),
-    /// It already is as it should be.
-    Keep,
-    /// Do nothing, for a reason.
-    Refuse(Refused),
-}
-
-/// A write in a transaction.
-#[derive(Clone, Debug)]
-pub enum Write {
-    /// A record that must not be there yet.
-    Insert {
-        /// Where.
-        namespace: Namespace,
-        /// With its `_id`.
-        document: RawDocumentBuf,
-    },
-    /// As [`Store::put`].
-    Put {
-        /// Where.
-        namespace: Namespace,
-        /// Its `_id`.
-        id: bson::RawBson,
-        /// The new state.
-        document: RawDocumentBuf,
-    },
-    /// As [`Store::update`]; the whole transaction is refused as `Missing` when there is no such record.
-    Update {
-        /// Where.
-        namespace: Namespace,
-        /// Its `_id`.
-        id: bson::RawBson,
-        /// Update operators.
-        operators: RawDocumentBuf,
-    },
-    /// As [`Store::delete`]; deleting nothing is no error.
-    Delete {
-        /// Where.
-        namespace: Namespace,
-        /// Its `_id`.
-        id: bson::RawBson,
-    },
-}
-
-/// Why a transaction wrote nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Refused {
-    /// The record to write is not there.
-    Missing,
-    /// A precondition does not hold (RFC 9110 §13).
-    Precondition,
-    /// These reads, by index, are not what the client read.
-    OutOfDate(Vec<usize>),
-    /// The change does not fit the record.
-    Invalid {
-        /// For a person.
-        detail: String,
-        /// RFC 6901, into the change.
-        pointer: String,
-    },
-}
-
-/// What became of a transaction.
-#[derive(Clone, Debug)]
-pub enum Transacted {
-    /// One answer per write, all with the same position.
-    Committed {
-        /// In the order of the writes.
-        written: Vec<Written>,
-    },
-    /// [`Decision::Keep`].
-    Kept,
-    /// [`Decision::Refuse`], or [`Refused::Missing`].
-    Refused(Refused),
-}
-
-/// What became of [`Store::modify`].
-#[derive(Clone, Debug)]
-pub enum Modified {
-    /// Written.
-    Written(Written),
-    /// [`Decision::Keep`].
-    Kept,
-    /// [`Decision::Refuse`], or [`Refused::Missing`].
-    Refused(Refused),
-}
-
 /// Whether a collection's changes carry the state before and after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Images {
@@ -380,43 +263,4 @@ pub enum Images {
     NotPermitted,
     /// The database is too old to have them.
     NotSupported,
-}
-
-/// Why the store did not do what it was asked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// No database to be reached, or none that takes writes.
-    #[error("the database cannot be reached: {0}")]
-    Unavailable(String),
-    /// It took longer, or would have looked at more, than is permitted.
-    #[error("the database did not answer within its limit: {0}")]
-    Timeout(String),
-    /// A record with this `_id` exists.
-    #[error("a record with this _id exists")]
-    DuplicateId,
-    /// Another unique index has this value already.
-    #[error("a record with this value of a unique field exists")]
-    DuplicateValue,
-    /// The document or the answer is larger than the database can carry (16 MiB).
-    #[error("the document is too large")]
-    TooLarge,
-    /// The collection's validation refused the document.
-    #[error("the collection's validation refused the document")]
-    Rejected,
-    /// Other writers kept getting in between.
-    #[error("other writers kept changing what this write depends on")]
-    Conflict,
-    /// This store cannot do it.
-    #[error("this store cannot do that: {0}")]
-    Unsupported(String),
-    /// The request makes no sense to the database.
-    #[error("{0}")]
-    BadRequest(String),
-    /// The credentials do not permit it.
-    #[error("the database refused the gateway's credentials: {0}")]
-    Forbidden(String),
-    /// Anything else: a fault here or there.
-    #[error("the store failed: {0}")]
-    Internal(String),
 }

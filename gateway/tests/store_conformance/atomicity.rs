@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bson::{RawBson, RawDocument, RawDocumentBuf, rawdoc};
 use freshet_gateway::store::{
-    Answer, Decide, Decision, Modified, OwnedFind, Read, Refused, StoreError, Transacted, Write,
+    Answer, Decide, DecideRecord, Decision, Modified, OwnedFind, Read, Refused, StoreError,
+    Transacted, Write,
 };
 use rstest::rstest;
 
@@ -29,11 +30,7 @@ async fn an_insertion_of_many_happens_whole_or_not_at_all(
     assert_eq!(home.everything().await, records);
 }
 
-fn replaced_if(
-    home: &Home,
-    expected: i32,
-    new: i32,
-) -> Arc<dyn Fn(Option<&RawDocument>) -> Decision + Send + Sync> {
+fn replaced_if(home: &Home, expected: i32, new: i32) -> DecideRecord {
     let namespace = home.namespace.clone();
     Arc::new(move |current| match current {
         Some(record) if record.get_i32("v").ok() == Some(expected) => {

@@ -70,10 +70,8 @@ async fn every_write_has_its_change(#[values(Kind::Mongo, Kind::Embedded)] kind:
         .unwrap();
     acknowledged.push(put.position);
     // Changes nothing, so it is no change.
-    home.store
-        .put(ns, id(&one), &rawdoc! { "a": 3 })
-        .await
-        .unwrap();
+    let same = rawdoc! { "$set": { "a": 3 } };
+    home.store.update(ns, id(&one), &same).await.unwrap();
     acknowledged.push(home.store.delete(ns, id(&one)).await.unwrap().unwrap());
     let (events, _) = take(&mut *source, &home, 4).await;
     let known = |a: i32| Image::Known(rawdoc! { "_id": 1, "a": a });

@@ -35,12 +35,16 @@ export interface Harness {
 
 const DIST = new URL('../../dist/', import.meta.url);
 
+const PAGE = `<!doctype html><title>harness</title><script type="module">
+import * as sdk from '/sdk/index.js';
+window.sdk = sdk;
+</script>`;
+
 async function servePage(): Promise<Server> {
   const server = createServer(async (request, response) => {
     const file = /^\/sdk\/([\w.-]+\.js)$/.exec(request.url ?? '')?.[1];
     try {
-      const body =
-        file === undefined ? '<!doctype html><title>harness</title>' : await readFile(new URL(file, DIST));
+      const body = file === undefined ? PAGE : await readFile(new URL(file, DIST));
       response.setHeader('content-type', file === undefined ? 'text/html' : 'text/javascript');
       response.end(body);
     } catch {
@@ -55,9 +59,9 @@ async function openPage(browser: Browser, origin: string, gateway: string): Prom
   const context = await browser.newContext();
   const page = await context.newPage();
   await page.goto(origin);
-  await page.evaluate(async (url) => {
-    const entry = '/sdk/index.js';
-    Object.assign(window, { sdk: await import(entry), gateway: url });
+  await page.waitForFunction(() => window.sdk !== undefined);
+  await page.evaluate((url) => {
+    window.gateway = url;
   }, gateway);
   return page;
 }

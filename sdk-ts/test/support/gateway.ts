@@ -152,6 +152,7 @@ export class Gateway {
         },
         response,
       );
+      return;
     }
     const documents: Document[] = [];
     if (method === 'POST') {

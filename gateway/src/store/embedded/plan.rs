@@ -13,9 +13,10 @@ use super::super::check::{checked_document, identified};
 use super::super::port::{
     Answer, Decide, Decision, Read, Refused, StoreError, Transacted, Write, Written,
 };
+use super::compile::{Compiled, matches};
 use super::keys;
 use super::log::Effect;
-use super::query::{Compiled, Limits, matches};
+use super::query::Limits;
 use super::tables::broken;
 
 /// A transaction to carry out.

@@ -41,7 +41,11 @@ impl MongoStore {
             let (mut session, _) = self.session_after(Position::ZERO).await?;
             match self.attempt(&mut session, reads, decide).await {
                 Ok(Attempt::Done(outcome)) => {
-                    self.sessions.give_back(session);
+                    // A session that only read a snapshot has seen what no majority may have yet: the next
+                    // read in it would wait for that.
+                    if matches!(outcome, Transacted::Committed { .. }) {
+                        self.sessions.give_back(session);
+                    }
                     return Ok(outcome);
                 }
                 Ok(Attempt::Again) => {}
