@@ -340,3 +340,64 @@ fn the_filter_grows_with_its_keys_and_shrinks_again() {
     let later = sketch.union(std::slice::from_ref(&namespace), Moment(12_000));
     assert_eq!((later.stale_keys, later.m), (0, 116_800));
 }
+
+#[test]
+fn collections_that_nothing_is_left_of_make_room_and_leave_their_floor() {
+    let limits = Limits {
+        collections_max: 2,
+        ..limits()
+    };
+    let epoch = Epoch {
+        number: 1,
+        salt: [1; 16],
+    };
+    let mut sketch = Sketch::new(limits, epoch);
+    let space = |name: &str| Namespace::new("d", name).expect("valid");
+    let read = |sketch: &mut Sketch, namespace: &Namespace, position, now| {
+        let key = namespace.record_key("1");
+        let copy = NewCopy {
+            key: &key,
+            position: Position(position),
+            lifetimes: Lifetimes {
+                m: Ttl(1),
+                s: Ttl(0),
+            },
+            embedded: false,
+        };
+        sketch.settle(namespace, copy, Moment(now))
+    };
+    assert_eq!(read(&mut sketch, &space("a"), 1, 0), Ok(()));
+    sketch.report_write(
+        &space("b"),
+        &space("b").record_key("1"),
+        Position(5),
+        Moment(0),
+    );
+    assert_eq!(read(&mut sketch, &space("c"), 1, 999), Err(Refused::Full));
+    assert_eq!(
+        read(&mut sketch, &space("c"), 1, 1_000),
+        Ok(()),
+        "a is gone"
+    );
+    assert_eq!(
+        read(&mut sketch, &space("b"), 4, 29_999),
+        Err(Refused::InvalidatedAt(Position(5)))
+    );
+    // b is forgotten, but not that something changed at 5.
+    assert_eq!(read(&mut sketch, &space("d"), 9, 30_000), Ok(()));
+    assert_eq!(
+        read(&mut sketch, &space("b"), 4, 30_000),
+        Err(Refused::InvalidatedAt(Position(5)))
+    );
+    // What has no room cannot be remembered: nothing read before it is cached anywhere new.
+    sketch.report_write(
+        &space("x"),
+        &space("x").record_key("1"),
+        Position(20),
+        Moment(30_000),
+    );
+    assert_eq!(
+        read(&mut sketch, &space("x"), 19, 60_000),
+        Err(Refused::InvalidatedAt(Position(20)))
+    );
+}

@@ -32,6 +32,7 @@ pub struct Bench {
     pub store: Arc<dyn SketchStore>,
     pub epoch: u64,
     manual: Option<Arc<ManualClock>>,
+    system: Arc<SystemClock>,
 }
 
 /// The process's clock, as the shell has it.
@@ -117,16 +118,24 @@ impl Bench {
                     store: Arc::new(sketch),
                     epoch: 0,
                     manual: Some(clock),
+                    system: Arc::new(SystemClock::new()),
                 }
             }
             Adapter::Redis => {
                 let url = Parts::redis().await.expect("Redis");
                 let clock = Arc::new(SystemClock::new());
-                let sketch = redis(url.as_str(), &fresh_database_name(), "me", limits, clock);
+                let sketch = redis(
+                    url.as_str(),
+                    &fresh_database_name(),
+                    "me",
+                    limits,
+                    clock.clone(),
+                );
                 Bench {
                     store: Arc::new(sketch),
                     epoch: 0,
                     manual: None,
+                    system: clock,
                 }
             }
         }
@@ -137,6 +146,26 @@ impl Bench {
         match &self.manual {
             Some(clock) => clock.advance_ms(ms),
             None => tokio::time::sleep(Duration::from_millis(ms)).await,
+        }
+    }
+
+    /// Now, for the adapter.
+    pub fn now(&self) -> Moment {
+        match &self.manual {
+            Some(clock) => clock.now(),
+            None => self.system.now(),
+        }
+    }
+
+    /// Waits until `id` is not in the sketch any more; how long after `since` that came about. A slow machine
+    /// makes it longer, never shorter.
+    pub async fn gone_after(&self, id: &str, since: Moment) -> u64 {
+        loop {
+            if !self.contains(id).await {
+                return self.now().since(since);
+            }
+            assert!(self.now().since(since) < 120_000, "{id} never leaves");
+            self.pass(20).await;
         }
     }
 
