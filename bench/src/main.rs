@@ -1,1 +1,42 @@
-fn main() {}
+//! `freshet-bench SUITE --json`: measures one suite and prints one JSON object on stdout; progress goes to stderr.
+//!
+//! Figures are ratios taken side by side in one run, because the machines are noisy (see `bench/README.md`).
+
+mod gateway;
+mod load;
+mod machine;
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measures Freshet, side by side with a baseline, on this machine.
+#[derive(Parser)]
+#[command(name = "freshet-bench", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    suite: Suite,
+}
+
+#[derive(Subcommand)]
+enum Suite {
+    /// The gateway against a bare axum server (hits) and a bare driver handler (misses).
+    Gateway(gateway::Options),
+    /// One of the baselines, as a process of its own. Started by the suites.
+    #[command(hide = true)]
+    Baseline(gateway::baseline::Options),
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
+    match arguments.suite {
+        Suite::Gateway(options) => runtime.block_on(gateway::run(&options)),
+        Suite::Baseline(options) => runtime.block_on(gateway::baseline::serve(&options)),
+    }
+}

@@ -1,0 +1,122 @@
+//! Regular expressions: MongoDB's are PCRE's, ours are automata. A pattern is read as PCRE reads it (`parse.rs`) and
+//! written for the `regex` crate with the same meaning (`emit.rs`), or refused with a reason. The automaton's time
+//! is linear in the text, which is why nobody can stall the matcher with a pattern.
+
+mod class;
+mod emit;
+mod parse;
+
+use bson::{RawBsonRef, Regex};
+
+use crate::query::Pattern;
+
+/// The largest compiled automaton, in bytes.
+const AUTOMATON_BYTES_MAX: usize = 1 << 20;
+/// The largest pattern, in bytes.
+const PATTERN_BYTES_MAX: usize = 4_096;
+
+/// Why a pattern is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegexReason {
+    /// Look-ahead, look-behind, atomic or conditional groups, named groups, comments, options on the way.
+    #[error("a group that is more than a group")]
+    Group,
+    /// A back reference, a property, or another escape without an exact counterpart.
+    #[error("an escape without an exact counterpart")]
+    Escape,
+    /// A possessive or doubled quantifier, or one on an assertion.
+    #[error("a quantifier without an exact counterpart")]
+    Quantifier,
+    /// Unbounded repetition within unbounded repetition: PCRE may give up on it.
+    #[error("nested unbounded repetition")]
+    Nested,
+    /// `$` where something follows, `^` in multi-line mode where nothing must follow.
+    #[error("an anchor without an exact counterpart")]
+    Anchor,
+    /// A class with a POSIX name, or one whose parts fold case differently.
+    #[error("a character class without an exact counterpart")]
+    Class,
+    /// Case-insensitive characters outside the scripts whose folding was checked.
+    #[error("characters whose case folding may differ")]
+    Fold,
+    /// Not a valid pattern.
+    #[error("a syntax error")]
+    Syntax,
+    /// Too long, nested too deeply, or too large an automaton.
+    #[error("too large an automaton")]
+    Size,
+}
+
+/// A compiled pattern.
+#[derive(Clone, Debug)]
+pub(super) struct Matcher {
+    automaton: regex::Regex,
+    /// As given: a stored regular expression matches when it is the same.
+    source: Regex,
+}
+
+/// The letters of a pattern's options.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Options {
+    ignore_case: bool,
+    multi_line: bool,
+    dot_all: bool,
+    extended: bool,
+}
+
+impl Matcher {
+    /// Compiles the operand of `$regex`.
+    pub(super) fn new(pattern: &Pattern) -> Result<Matcher, RegexReason> {
+        match pattern.to_value() {
+            bson::RawBson::RegularExpression(regex) => Matcher::of(&regex),
+            _ => Err(RegexReason::Syntax),
+        }
+    }
+
+    /// Compiles a regular expression.
+    pub(super) fn of(regex: &Regex) -> Result<Matcher, RegexReason> {
+        if regex.pattern.len() > PATTERN_BYTES_MAX {
+            return Err(RegexReason::Size);
+        }
+        let options = Options::of(regex.options.as_str());
+        let (tree, options) = parse::pattern(regex.pattern.as_str(), options)?;
+        let translated = emit::pattern(&tree, options)?;
+        let automaton = regex::RegexBuilder::new(&translated)
+            .size_limit(AUTOMATON_BYTES_MAX)
+            .dfa_size_limit(AUTOMATON_BYTES_MAX)
+            .build()
+            .map_err(|error| match error {
+                regex::Error::CompiledTooBig(_) => RegexReason::Size,
+                _ => RegexReason::Syntax,
+            })?;
+        Ok(Matcher {
+            automaton,
+            source: regex.clone(),
+        })
+    }
+
+    /// Whether a value is a text that matches, or this very regular expression.
+    pub(super) fn matches(&self, value: RawBsonRef<'_>) -> bool {
+        match value {
+            RawBsonRef::String(text) | RawBsonRef::Symbol(text) => self.automaton.is_match(text),
+            RawBsonRef::RegularExpression(stored) => {
+                stored.pattern.as_str() == self.source.pattern.as_str()
+                    && stored.options.as_str() == self.source.options.as_str()
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Options {
+    fn of(letters: &str) -> Options {
+        let has = |letter| letters.contains(letter);
+        Options {
+            ignore_case: has('i'),
+            multi_line: has('m'),
+            dot_all: has('s'),
+            extended: has('x'),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What every request needs, in one place, put together once at the start.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use freshet_core::freshness::Edge;
+use freshet_core::name::Namespace;
+use freshet_core::time::Clock;
+use freshet_invalidation::Pipeline;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use crate::admission::Doorkeeper;
+use crate::auth::access::Access;
+use crate::config::Settings;
+use crate::store::{Images, Store};
+use crate::telemetry::activity::Activity;
+use crate::telemetry::metrics::Metrics;
+use crate::tier::{Coalescer, Tier};
+
+/// Collections whose images have been looked at, at most; beyond, they are looked at again.
+const DECLARED_MAX: usize = 10_000;
+
+/// The application.
+pub struct App {
+    /// What it was told.
+    pub settings: Settings,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The database.
+    pub store: Arc<dyn Store>,
+    /// From a write to its effects.
+    pub pipeline: Pipeline,
+    /// The gateway's own cache.
+    pub tier: Arc<Tier>,
+    /// Reads under way.
+    pub coalescer: Coalescer,
+    /// Who may do what.
+    pub access: Access,
+    /// Which answers enter caches; none: all.
+    pub doorkeeper: Option<Doorkeeper>,
+    /// In whose spelling shared-cache headers are written.
+    pub edge: Edge,
+    /// Permits for reads of the database.
+    pub reads: Semaphore,
+    /// Permits for writes.
+    pub writes: Arc<Semaphore>,
+    /// Numbers.
+    pub metrics: Metrics,
+    /// Lately's events, for the landing page of `freshet dev`.
+    pub activity: Option<Arc<Activity>>,
+    /// SIGTERM was seen.
+    pub draining: AtomicBool,
+    declared: Mutex<HashSet<Namespace>>,
+    repeatable_dbs: Mutex<HashSet<String>>,
+}
+
+/// What the application is made of, beside its settings.
+pub struct Parts {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The database.
+    pub store: Arc<dyn Store>,
+    /// From a write to its effects.
+    pub pipeline: Pipeline,
+    /// The gateway's own cache, which the pipeline also knows.
+    pub tier: Arc<Tier>,
+    /// Lately's events.
+    pub activity: Option<Arc<Activity>>,
+}
+
+impl App {
+    /// Puts the application together.
+    #[must_use]
+    pub fn new(settings: Settings, parts: Parts) -> App {
+        let admission = &settings.admission;
+        let doorkeeper = admission.doorkeeper.then(|| {
+            let window_ms = u64::try_from(admission.window.as_millis()).unwrap_or(u64::MAX);
+            let keys_max = usize::try_from(admission.keys_max).unwrap_or(usize::MAX);
+            Doorkeeper::new(window_ms, keys_max, parts.clock.now())
+        });
+        App {
+            access: Access::new(&settings.access),
+            doorkeeper,
+            edge: match settings.edges.first() {
+                Some(_) => Edge::Varnish,
+                None => Edge::None,
+            },
+            reads: Semaphore::new(permits(settings.limits.reads_in_flight_max)),
+            writes: Arc::new(Semaphore::new(permits(settings.limits.writes_in_flight_max))),
+            metrics: Metrics::new(|registry| parts.pipeline.register(registry)),
+            coalescer: Coalescer::default(),
+            draining: AtomicBool::new(false),
+            declared: Mutex::default(),
+            repeatable_dbs: Mutex::default(),
+            clock: parts.clock,
+            store: parts.store,
+            pipeline: parts.pipeline,
+            tier: parts.tier,
+            activity: parts.activity,
+            settings,
+        }
+    }
+
+    /// Tells the pipeline what the change feed says about a collection, before the first answer from it is cached.
+    /// When that cannot be found out now, the pipeline goes on assuming the least, and it is asked again later.
+    pub async fn declare_images(&self, namespace: &Namespace) {
+        if self.declared.lock().contains(namespace) {
+            return;
+        }
+        let images = match self.store.ensure_images(namespace).await {
+            Ok(Images::On) => freshet_invalidation::Images::Both,
+            Ok(Images::NotPermitted | Images::NotSupported) => freshet_invalidation::Images::AfterOnly,
+            Err(error) => {
+                tracing::warn!(%namespace, %error, "a collection's images cannot be found out");
+                return;
+            }
+        };
+        self.pipeline.declare(namespace, images);
+        let mut declared = self.declared.lock();
+        if declared.len() >= DECLARED_MAX {
+            declared.clear();
+        }
+        declared.insert(namespace.clone());
+    }
+
+    /// Notes that first answers are kept in this database.
+    pub fn keeps_answers(&self, db: &str) {
+        let mut dbs = self.repeatable_dbs.lock();
+        if !dbs.contains(db) && dbs.len() < DECLARED_MAX {
+            dbs.insert(db.to_owned());
+        }
+    }
+
+    /// The databases in which first answers are kept.
+    #[must_use]
+    pub fn repeatable_dbs(&self) -> Vec<String> {
+        self.repeatable_dbs.lock().iter().cloned().collect()
+    }
+}
+
+fn permits(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)
+}

@@ -1,0 +1,476 @@
+//! All settings, each with its default and what it does. Read from top to bottom this is the reference.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use super::reader::Reader;
+use super::units::{Bytes, choice};
+
+/// Everything the gateway was told.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The database.
+    pub store: StoreChoice,
+    /// Redis for the sketch, when several gateways share one.
+    pub redis: Option<SecretString>,
+    /// The listening side.
+    pub server: Server,
+    /// What one request may ask for.
+    pub limits: Limits,
+    /// How long answers may live.
+    pub policy: Policy,
+    /// The gateway's own cache.
+    pub tier: Tier,
+    /// Which answers enter caches at all.
+    pub admission: Admission,
+    /// Who may do what.
+    pub access: Vec<AccessRule>,
+    /// Caches in front of the gateway that must be purged.
+    pub edges: Vec<Edge>,
+    /// Logs.
+    pub log: Log,
+}
+
+/// Where documents live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreChoice {
+    /// MongoDB, by connection string (it may hold a password: never logged).
+    Mongo(String),
+    /// The embedded store, in this directory.
+    Embedded(PathBuf),
+}
+
+/// The listening side: addresses, timeouts, limits of connections.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Open connections at once.
+    pub connections_max: u64,
+    /// HTTP/2 streams at once on one connection.
+    pub streams_max: u32,
+    /// Bytes of one request's head.
+    pub header_bytes_max: Bytes,
+    /// Time for one request's head to arrive; also how long an idle HTTP/1.1 connection is kept.
+    pub header_read_timeout: Duration,
+    /// An idle HTTP/2 connection is closed after this.
+    pub idle_timeout: Duration,
+    /// Time for a request's body to arrive.
+    pub body_read_timeout: Duration,
+    /// F: time in which a cacheable answer must have been handed over (C5).
+    pub fill_timeout: Duration,
+    /// Time for any other answer to be taken by the client.
+    pub write_timeout: Duration,
+    /// Time that SIGTERM leaves to requests in flight.
+    pub drain_timeout: Duration,
+}
+
+/// What one request may ask for.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes of a request target.
+    pub url_bytes_max: Bytes,
+    /// Bytes of a request body.
+    pub body_bytes_max: Bytes,
+    /// Documents in one insert.
+    pub insert_documents_max: u64,
+    /// Time the database may take for one read.
+    pub read_timeout: Duration,
+    /// Reads that wait for the database at once; more are refused with 503.
+    pub reads_in_flight_max: u64,
+    /// Writes under way at once; more are refused with 429.
+    pub writes_in_flight_max: u64,
+}
+
+/// How long answers may live.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// The longest `max-age`.
+    pub max_age_max: Duration,
+    /// The longest lifetime in shared caches.
+    pub shared_max_age_max: Duration,
+    /// The shortest lifetime worth caching for.
+    pub max_age_min: Duration,
+    /// The accepted chance that an answer changes before its lifetime ends.
+    pub quantile: f64,
+    /// Queries and records watched at once.
+    pub active_max: u64,
+}
+
+/// The gateway's own cache.
+#[derive(Clone, Debug)]
+pub struct Tier {
+    /// Its size; 0 turns it off.
+    pub bytes_max: Bytes,
+    /// Answers larger than this are not kept.
+    pub entry_bytes_max: Bytes,
+}
+
+/// Which answers enter caches at all.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    /// Cache an answer only from the second request for it on.
+    pub doorkeeper: bool,
+    /// How long a first request is remembered.
+    pub window: Duration,
+    /// How many first requests are remembered.
+    pub keys_max: u64,
+}
+
+choice! {
+    /// Who may use a right.
+    Grant {
+        /// Everybody.
+        Public = "public",
+        /// Bearers of the rule's token.
+        Token = "token",
+        /// Nobody.
+        Deny = "deny",
+    }
+}
+
+choice! {
+    /// What browsers are told.
+    Clients {
+        /// Keep answers for `max-age`.
+        Cache = "cache",
+        /// Ask again every time; only shared caches keep answers.
+        Revalidate = "revalidate",
+    }
+}
+
+choice! {
+    /// Queries that only the database can decide (geo, text, `$expr`).
+    DatabaseOnly {
+        /// Answered, uncached.
+        Allow = "allow",
+        /// 400.
+        Deny = "deny",
+    }
+}
+
+/// One access rule. The first rule whose pattern matches decides.
+#[derive(Clone, Debug)]
+pub struct AccessRule {
+    /// `database.collection`, with `*` for any part.
+    pub collection: String,
+    /// Who may read.
+    pub read: Grant,
+    /// Who may write.
+    pub write: Grant,
+    /// The bearer token for `token` grants.
+    pub token: Option<SecretString>,
+    /// What browsers are told.
+    pub clients: Clients,
+    /// Whether queries that only the database can decide are answered.
+    pub database_only: DatabaseOnly,
+    /// Whether a write of an existing record needs `If-Match`.
+    pub require_if_match: bool,
+    /// The largest `limit`.
+    pub limit_max: u32,
+    /// The largest `skip`.
+    pub skip_max: u32,
+}
+
+choice! {
+    /// The kind of cache in front.
+    EdgeKind {
+        /// Varnish with the xkey module.
+        Varnish = "varnish",
+    }
+}
+
+/// A cache in front of the gateway.
+#[derive(Clone, Debug)]
+pub struct Edge {
+    /// Its kind.
+    pub kind: EdgeKind,
+    /// Its nodes; each is purged.
+    pub urls: Vec<String>,
+    /// The secret sent with each purge.
+    pub secret: Option<SecretString>,
+}
+
+choice! {
+    /// How logs look.
+    LogFormat {
+        /// One JSON object per line.
+        Json = "json",
+        /// For people.
+        Pretty = "pretty",
+    }
+}
+
+/// Logs, to stderr.
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// How they look.
+    pub format: LogFormat,
+    /// What is logged.
+    pub level: String,
+}
+
+impl Settings {
+    /// Reads all settings; mistakes go to the reader's report.
+    pub fn read(r: &mut Reader<'_>) -> Settings {
+        let store = read_store(r);
+        let redis = r.optional("redis", "Redis for the sketch, \"redis://host:6379\"; without it the sketch is in this process, and this is the only gateway.");
+        Settings {
+            store,
+            redis,
+            server: r.table("server", Server::read),
+            limits: r.table("limits", Limits::read),
+            policy: r.table("policy", Policy::read),
+            tier: r.table("tier", Tier::read),
+            admission: r.table("admission", Admission::read),
+            log: r.table("log", Log::read),
+            access: r.tables("access", AccessRule::read),
+            edges: r.tables("edge", Edge::read),
+        }
+    }
+}
+
+fn read_store(r: &mut Reader<'_>) -> StoreChoice {
+    let text: String = r
+        .required(
+            "store",
+            "The database: \"mongodb://host:27017/?replicaSet=rs0\" or \"embedded:DIRECTORY\".",
+        )
+        .unwrap_or_default();
+    if let Some(directory) = text.strip_prefix("embedded:")
+        && !directory.is_empty()
+    {
+        return StoreChoice::Embedded(directory.into());
+    }
+    if !text.starts_with("mongodb://") && !text.starts_with("mongodb+srv://") && !text.is_empty() {
+        r.wrong(
+            "store",
+            "`store` must begin with mongodb://, mongodb+srv:// or embedded:",
+        );
+    }
+    StoreChoice::Mongo(text)
+}
+
+impl Server {
+    fn read(r: &mut Reader<'_>) -> Server {
+        let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080));
+        let server = Server {
+            listen: r.get("listen", loopback, "Where to listen; port 0 takes a free one."),
+            connections_max: r.get("connections_max", 10_000, "Open connections at once; more wait in the kernel's queue."),
+            streams_max: r.get("streams_max", 128, "HTTP/2 streams at once on one connection."),
+            header_bytes_max: r.get("header_bytes_max", Bytes(32 << 10), "Bytes of one request's head, 16KiB to 64KiB; more is 431."),
+            header_read_timeout: r.get("header_read_timeout", secs(15), "Time for a request's head to arrive, and for an idle HTTP/1.1 connection to begin one."),
+            idle_timeout: r.get("idle_timeout", secs(120), "A connection without a request for this long is closed."),
+            body_read_timeout: r.get("body_read_timeout", secs(30), "Time for a request's body to arrive; longer is 408."),
+            fill_timeout: r.get("fill_timeout", secs(2), "Time in which a cacheable answer must have been taken; longer and the connection is cut, so that no cache stores what was purged meanwhile."),
+            write_timeout: r.get("write_timeout", secs(60), "Time for any other answer to be taken."),
+            drain_timeout: r.get("drain_timeout", secs(25), "Time that SIGTERM leaves to requests in flight."),
+        };
+        if !(16 << 10..=64 << 10).contains(&server.header_bytes_max.0) {
+            r.wrong(
+                "header_bytes_max",
+                "`server.header_bytes_max` must be from 16KiB to 64KiB",
+            );
+        }
+        if server.connections_max == 0 {
+            r.wrong(
+                "connections_max",
+                "`server.connections_max` must be at least 1",
+            );
+        }
+        server
+    }
+}
+
+impl Limits {
+    fn read(r: &mut Reader<'_>) -> Limits {
+        let limits = Limits {
+            url_bytes_max: r.get(
+                "url_bytes_max",
+                Bytes(8 << 10),
+                "Bytes of a request target; more is 414.",
+            ),
+            body_bytes_max: r.get(
+                "body_bytes_max",
+                Bytes(16 << 20),
+                "Bytes of a request body; more is 413.",
+            ),
+            insert_documents_max: r.get(
+                "insert_documents_max",
+                1000,
+                "Documents in one insert; more is 413.",
+            ),
+            read_timeout: r.get(
+                "read_timeout",
+                secs(10),
+                "Time the database may take for one read; longer is 503.",
+            ),
+            reads_in_flight_max: r.get(
+                "reads_in_flight_max",
+                512,
+                "Reads that wait for the database at once; more are 503.",
+            ),
+            writes_in_flight_max: r.get(
+                "writes_in_flight_max",
+                256,
+                "Writes under way at once; more are 429.",
+            ),
+        };
+        if limits.url_bytes_max.0 > 16 << 10 || limits.url_bytes_max.0 < 256 {
+            r.wrong(
+                "url_bytes_max",
+                "`limits.url_bytes_max` must be from 256B to 16KiB",
+            );
+        }
+        limits
+    }
+}
+
+impl Policy {
+    fn read(r: &mut Reader<'_>) -> Policy {
+        let policy = Policy {
+            max_age_max: r.get(
+                "max_age_max",
+                secs(3600),
+                "The longest max-age given to clients.",
+            ),
+            shared_max_age_max: r.get(
+                "shared_max_age_max",
+                secs(86_400),
+                "The longest lifetime given to shared caches.",
+            ),
+            max_age_min: r.get(
+                "max_age_min",
+                secs(1),
+                "An estimate below this is not cached.",
+            ),
+            quantile: r.get(
+                "quantile",
+                0.5,
+                "The chance, above 0 and below 1, that an answer changes before its lifetime ends.",
+            ),
+            active_max: r.get(
+                "active_max",
+                100_000,
+                "Queries and records watched for changes at once; answers beyond are not cached.",
+            ),
+        };
+        if !(policy.quantile > 0.0 && policy.quantile < 1.0) {
+            r.wrong("quantile", "`policy.quantile` must be above 0 and below 1");
+        }
+        for (name, value) in [
+            ("max_age_max", policy.max_age_max),
+            ("shared_max_age_max", policy.shared_max_age_max),
+        ] {
+            if value > secs(86_400 * 365) {
+                r.wrong(name, format!("`policy.{name}` must be at most 365d"));
+            }
+        }
+        policy
+    }
+}
+
+impl Tier {
+    fn read(r: &mut Reader<'_>) -> Tier {
+        Tier {
+            bytes_max: r.get(
+                "bytes_max",
+                Bytes(64 << 20),
+                "Size of the gateway's own cache; \"0B\" turns it off.",
+            ),
+            entry_bytes_max: r.get(
+                "entry_bytes_max",
+                Bytes(1 << 20),
+                "Answers larger than this are not kept in it.",
+            ),
+        }
+    }
+}
+
+impl Admission {
+    fn read(r: &mut Reader<'_>) -> Admission {
+        Admission {
+            doorkeeper: r.get("doorkeeper", true, "Cache an answer only from the second request for it on: one-off queries are not watched."),
+            window: r.get("window", secs(600), "How long a first request is remembered, at least."),
+            keys_max: r.get("keys_max", 1_000_000, "How many first requests are remembered."),
+        }
+    }
+}
+
+impl AccessRule {
+    fn read(r: &mut Reader<'_>) -> AccessRule {
+        let rule = AccessRule {
+            collection: r.required("collection", "Which collections: \"database.collection\", `*` for any run of characters. The first rule that matches decides.").unwrap_or_default(),
+            read: r.get("read", Grant::Deny, "Who may read."),
+            write: r.get("write", Grant::Deny, "Who may write."),
+            token: r.optional("token", "The bearer token that \"token\" grants ask for."),
+            clients: r.get("clients", Clients::Cache, "Whether browsers may keep answers, or must ask again every time."),
+            database_only: r.get("database_only", DatabaseOnly::Deny, "Whether geo, $text and $expr are answered (uncached) or refused."),
+            require_if_match: r.get("require_if_match", false, "Whether changing an existing record needs If-Match; without it 428."),
+            limit_max: r.get("limit_max", 1000, "The largest `limit`."),
+            skip_max: r.get("skip_max", 10_000, "The largest `skip`."),
+        };
+        if !rule.collection.is_empty() && !rule.collection.contains('.') && rule.collection != "*" {
+            r.wrong(
+                "collection",
+                "`collection` must be \"database.collection\", with `*` where any will do",
+            );
+        }
+        let needs_token = rule.read == Grant::Token || rule.write == Grant::Token;
+        if needs_token && rule.token.is_none() {
+            r.wrong("token", "a \"token\" grant needs `token`");
+        }
+        if !(1..=1000).contains(&rule.limit_max) {
+            r.wrong("limit_max", "`limit_max` must be from 1 to 1000");
+        }
+        if rule.skip_max > 10_000 {
+            r.wrong("skip_max", "`skip_max` must be at most 10000");
+        }
+        rule
+    }
+}
+
+impl Edge {
+    fn read(r: &mut Reader<'_>) -> Edge {
+        let edge = Edge {
+            kind: r.get("kind", EdgeKind::Varnish, "The kind of cache."),
+            urls: r
+                .required(
+                    "urls",
+                    "Its nodes, \"http://host:port\"; every one is purged.",
+                )
+                .unwrap_or_default(),
+            secret: r.optional("secret", "The secret sent with each purge."),
+        };
+        for url in &edge.urls {
+            let parsed = url.parse::<http::Uri>().ok();
+            if parsed.is_none_or(|uri| uri.host().is_none() || uri.scheme().is_none()) {
+                r.wrong(
+                    "urls",
+                    format!("{url:?} is not a URL such as \"http://127.0.0.1:6081\""),
+                );
+            }
+        }
+        edge
+    }
+}
+
+impl Log {
+    fn read(r: &mut Reader<'_>) -> Log {
+        let log = Log {
+            format: r.get("format", LogFormat::Json, "How logs on stderr look."),
+            level: r.get("level", "info".to_owned(), "What is logged: error, warn, info, debug, trace, or per module as in \"info,freshet_gateway=debug\"."),
+        };
+        if tracing_subscriber::EnvFilter::try_new(&log.level).is_err() {
+            r.wrong("level", format!("{:?} is not a log level", log.level));
+        }
+        log
+    }
+}
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}

@@ -1,0 +1,97 @@
+//! What is there for the people who run the gateway, and the page that greets the curious.
+
+use http::header::LOCATION;
+use http::{HeaderValue, StatusCode};
+
+use crate::app::App;
+use crate::error::Problem;
+use crate::respond::{self, Reply};
+use crate::route::{Operation, Params};
+use crate::server::Body;
+
+/// The description of the interface.
+pub const OPENAPI: &str = include_str!("openapi.json");
+const LANDING: &str = include_str!("landing.html");
+
+/// Answers an operation.
+///
+/// # Errors
+/// 400 for a parameter, 404 for what only `freshet dev` shows.
+pub async fn reply(app: &App, operation: Operation, params: &Params) -> Result<Reply, Problem> {
+    if operation != Operation::Activity
+        && let Some((name, _)) = params.first()
+    {
+        return Err(Problem::malformed("no such parameter here").of_parameter(name.clone()));
+    }
+    let json = respond::JSON;
+    match operation {
+        Operation::Health => Ok(respond::private_body(StatusCode::OK, json, r#"{"status":"ok"}"#)),
+        Operation::Ready => Ok(ready(app).await),
+        Operation::Metrics => {
+            let text = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+            Ok(respond::private_body(StatusCode::OK, text, metrics(app)))
+        }
+        Operation::OpenApi => Ok(respond::private_body(StatusCode::OK, json, OPENAPI)),
+        Operation::Landing if app.activity.is_some() => {
+            let html = HeaderValue::from_static("text/html; charset=utf-8");
+            Ok(respond::private_body(StatusCode::OK, html, LANDING))
+        }
+        Operation::Console if app.activity.is_some() => {
+            let mut headers = respond::private(None);
+            headers.insert(LOCATION, HeaderValue::from_static("/"));
+            Ok(respond::reply(StatusCode::TEMPORARY_REDIRECT, headers, Body::empty()))
+        }
+        Operation::Activity => activity(app, params),
+        Operation::Landing | Operation::Console => Err(Problem::no_such_path()),
+    }
+}
+
+fn activity(app: &App, params: &Params) -> Result<Reply, Problem> {
+    let activity = app.activity.as_ref().ok_or_else(Problem::no_such_path)?;
+    let since = match params.as_slice() {
+        [] => 0,
+        [(name, value)] if name == "since" => value
+            .parse()
+            .map_err(|_| Problem::malformed("must be a number").of_parameter("since"))?,
+        [(name, _), ..] => return Err(Problem::malformed("no such parameter here").of_parameter(name.clone())),
+    };
+    Ok(respond::private_body(StatusCode::OK, respond::JSON, activity.since(since)))
+}
+
+/// Ready while the database answers and the gateway is not draining. A sketch or matcher that is down does not
+/// make it unready: reads still work, uncached (C16).
+async fn ready(app: &App) -> Reply {
+    let limit = std::time::Duration::from_secs(1);
+    let store = matches!(tokio::time::timeout(limit, app.store.ping()).await, Ok(Ok(())));
+    let draining = app.draining.load(std::sync::atomic::Ordering::Relaxed);
+    let pipeline = app.pipeline.status();
+    let ready = store && !draining;
+    let unbounded = pipeline.invalidation_ms == u32::MAX;
+    let body = serde_json::json!({
+        "ready": ready,
+        "store": store,
+        "draining": draining,
+        "caching": pipeline.live && pipeline.sketch,
+        "pipeline": {
+            "live": pipeline.live,
+            "sketch": pipeline.sketch,
+            "saturated": pipeline.saturated,
+            "epoch": pipeline.epoch.to_string(),
+            "watermark": pipeline.watermark.to_string(),
+            "watermark_age_ms": pipeline.watermark_age_ms,
+            "invalidation_ms": if unbounded { None } else { Some(pipeline.invalidation_ms) },
+            "active_queries": pipeline.active_queries,
+            "purges_pending": pipeline.purges_pending,
+        },
+    });
+    let status = match ready {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    respond::private_body(status, respond::JSON, body.to_string())
+}
+
+fn metrics(app: &App) -> String {
+    let (entries, bytes) = app.tier.size();
+    app.metrics.text(entries as u64, bytes)
+}

@@ -1,0 +1,84 @@
+//! A stream that gives up when what was written is not taken in time: the socket's share of C5, and the limit
+//! on clients that read slowly or not at all.
+//!
+//! The time starts when a write has to wait and ends when everything buffered above has been written (hyper then
+//! flushes); progress in between does not restart it.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+
+use super::Connection;
+
+/// A TCP stream with a time limit on being written to.
+pub(super) struct Stalling {
+    stream: TcpStream,
+    connection: Arc<Connection>,
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl Stalling {
+    pub(super) fn new(stream: TcpStream, connection: Arc<Connection>) -> Stalling {
+        Stalling {
+            stream,
+            connection,
+            waiting: None,
+        }
+    }
+
+    fn on_pending<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+        let limit = self.connection.write_limit();
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        ready!(waiting.as_mut().poll(cx));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the answer was not taken in time")))
+    }
+}
+
+impl AsyncRead for Stalling {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Stalling {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match Pin::new(&mut self.stream).poll_write(cx, buf) {
+            Poll::Pending => self.on_pending(cx),
+            done => done,
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match Pin::new(&mut self.stream).poll_write_vectored(cx, bufs) {
+            Poll::Pending => self.on_pending(cx),
+            done => done,
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match Pin::new(&mut self.stream).poll_flush(cx) {
+            Poll::Pending => self.on_pending(cx),
+            done => {
+                self.waiting = None;
+                done
+            }
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,175 @@
+//! Reads: one majority read at or after a position, answered as the server's own bytes.
+//!
+//! The position that an answer states is the one the read was made after (C1), never the operation time that
+//! came back with it, which may be later than what was read.
+
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf, doc};
+use freshet_core::name::Namespace;
+use freshet_core::time::Position;
+use futures_util::StreamExt;
+use mongodb::ClientSession;
+use mongodb::raw_batch_cursor::SessionRawBatchCursor;
+
+use super::super::documents::Documents;
+use super::super::port::{Counted, Find, Found, Got, Store, StoreError};
+use super::error::{Failed, translate};
+use super::{MongoStore, by_id, decoded, timestamp};
+
+impl MongoStore {
+    pub(super) async fn read_query(&self, find: &Find<'_>) -> Result<Found, StoreError> {
+        let (mut session, position) = self.session_after(find.at_least).await?;
+        let documents = self.find_in(&mut session, find).await?;
+        self.sessions.give_back(session);
+        Ok(Found {
+            documents,
+            position,
+        })
+    }
+
+    pub(super) async fn read_record(
+        &self,
+        namespace: &Namespace,
+        id: RawBsonRef<'_>,
+        at_least: Position,
+    ) -> Result<Got, StoreError> {
+        let (mut session, position) = self.session_after(at_least).await?;
+        let document = self.record_in(&mut session, namespace, id).await?;
+        self.sessions.give_back(session);
+        Ok(Got { document, position })
+    }
+
+    pub(super) async fn read_count(
+        &self,
+        namespace: &Namespace,
+        filter: &RawDocument,
+        at_least: Position,
+    ) -> Result<Counted, StoreError> {
+        let (mut session, position) = self.session_after(at_least).await?;
+        let count = self
+            .collection(namespace)
+            .count_documents(decoded(filter)?)
+            .max_time(self.read_limit())
+            .session(&mut session)
+            .await
+            .map_err(translate)?;
+        self.sessions.give_back(session);
+        Ok(Counted { count, position })
+    }
+
+    pub(super) async fn read_aggregate(
+        &self,
+        namespace: &Namespace,
+        pipeline: &[RawDocumentBuf],
+        at_least: Position,
+    ) -> Result<Found, StoreError> {
+        let stages = pipeline
+            .iter()
+            .map(|stage| decoded(stage))
+            .collect::<Result<Vec<_>, _>>()?;
+        let (mut session, position) = self.session_after(at_least).await?;
+        let cursor = self
+            .collection(namespace)
+            .aggregate(stages)
+            .max_time(self.read_limit())
+            .session(&mut session)
+            .batch()
+            .await
+            .map_err(translate)?;
+        let documents = drain(cursor, &mut session).await?;
+        self.sessions.give_back(session);
+        Ok(Found {
+            documents,
+            position,
+        })
+    }
+
+    /// A session whose next read is made causally after `at_least` and after every write that this store
+    /// acknowledged, and the position that such a read may state.
+    pub(super) async fn session_after(
+        &self,
+        at_least: Position,
+    ) -> Result<(ClientSession, Position), StoreError> {
+        let position = at_least.max(self.committed());
+        let mut session = self.sessions.take().await?;
+        if position > Position::ZERO {
+            session.advance_operation_time(timestamp(position));
+        }
+        Ok((session, position))
+    }
+
+    pub(super) async fn find_in(
+        &self,
+        session: &mut ClientSession,
+        find: &Find<'_>,
+    ) -> Result<Documents, Failed> {
+        if find.limit == 0 {
+            return Ok(Documents::default());
+        }
+        let collection = self.collection(find.namespace);
+        let mut action = collection
+            .find(decoded(find.filter)?)
+            .limit(i64::from(find.limit))
+            // One more than can come: the server then closes the cursor with the first reply.
+            .batch_size(find.limit.saturating_add(1))
+            .max_time(self.read_limit());
+        if find.skip > 0 {
+            action = action.skip(u64::from(find.skip));
+        }
+        if let Some(sort) = find.sort {
+            action = action.sort(decoded(sort)?);
+        }
+        if let Some(projection) = find.projection {
+            action = action.projection(decoded(projection)?);
+        }
+        let cursor = action.session(&mut *session).batch().await?;
+        drain(cursor, session).await
+    }
+
+    pub(super) async fn record_in(
+        &self,
+        session: &mut ClientSession,
+        namespace: &Namespace,
+        id: RawBsonRef<'_>,
+    ) -> Result<Option<RawDocumentBuf>, Failed> {
+        let cursor = self
+            .collection(namespace)
+            .find(by_id(id)?)
+            // A negative limit asks for one reply and no cursor.
+            .limit(-1)
+            .max_time(self.read_limit())
+            .session(&mut *session)
+            .batch()
+            .await?;
+        let documents = drain(cursor, session).await?;
+        Ok(documents.iter().next().map(RawDocument::to_owned))
+    }
+
+    pub(super) async fn list_collections(&self, db: &str) -> Result<Vec<Namespace>, StoreError> {
+        let names = self
+            .client
+            .database(db)
+            .list_collection_names()
+            .filter(doc! { "type": "collection" })
+            .await
+            .map_err(translate)?;
+        let mut collections: Vec<Namespace> = names
+            .iter()
+            .filter_map(|name| Namespace::new(db, name).ok())
+            .collect();
+        collections.sort();
+        Ok(collections)
+    }
+}
+
+/// Reads a cursor to its end, keeping the replies as they are.
+async fn drain(
+    mut cursor: SessionRawBatchCursor,
+    session: &mut ClientSession,
+) -> Result<Documents, Failed> {
+    let mut documents = Documents::default();
+    let mut replies = cursor.stream(session);
+    while let Some(reply) = replies.next().await {
+        documents.push_reply(reply?)?;
+    }
+    Ok(documents)
+}

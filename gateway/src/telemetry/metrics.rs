@@ -1,0 +1,157 @@
+//! Metrics, as Prometheus text. The registry belongs to the application: there are no globals.
+//!
+//! Labels are words from closed sets, never keys or names that a client chose.
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::respond::CacheStatus;
+
+/// A request's labels.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RequestLabels {
+    route: &'static str,
+    method: Method,
+    status: u16,
+}
+
+/// The methods that are counted apart.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelValue)]
+enum Method {
+    Get,
+    Head,
+    Post,
+    Put,
+    Patch,
+    Delete,
+    Query,
+    Other,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ResultLabels {
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RouteLabels {
+    route: &'static str,
+}
+
+type Seconds = Histogram;
+
+/// All metrics.
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    duration: Family<RouteLabels, Seconds, fn() -> Seconds>,
+    not_cached: Family<ReasonLabels, Counter>,
+    tier_results: Family<ResultLabels, Counter>,
+    /// The one counter on the path of a tier hit.
+    hits: Counter,
+    size: Size,
+}
+
+#[derive(Default)]
+struct Size {
+    entries: Gauge<u64, AtomicU64>,
+    bytes: Gauge<u64, AtomicU64>,
+}
+
+fn seconds() -> Seconds {
+    Histogram::new(exponential_buckets(0.000_25, 2.0, 16))
+}
+
+impl Metrics {
+    /// Metrics in a registry of their own; `more` adds those of other parts.
+    #[must_use]
+    pub fn new(more: impl FnOnce(&mut Registry)) -> Metrics {
+        let mut registry = Registry::default();
+        more(&mut registry);
+        let own = registry.sub_registry_with_prefix("freshet");
+        let requests = Family::default();
+        own.register("requests", "Requests that went past the first look into the tier", requests.clone());
+        let duration = Family::new_with_constructor(seconds as fn() -> Seconds);
+        own.register_with_unit("request_duration", "Time to answer them", Unit::Seconds, duration.clone());
+        let not_cached: Family<ReasonLabels, Counter> = Family::default();
+        own.register("not_cached", "Answers that no cache may keep, by reason", not_cached.clone());
+        let tier_results: Family<ResultLabels, Counter> = Family::default();
+        own.register("tier_results", "What the gateway's own tier did for cacheable reads", tier_results.clone());
+        let hits = tier_results.get_or_create(&ResultLabels { result: "hit" }).clone();
+        let size = Size::default();
+        own.register("tier_entries", "Answers in the tier", size.entries.clone());
+        own.register_with_unit("tier_size", "Size of the tier", Unit::Bytes, size.bytes.clone());
+        Metrics {
+            registry,
+            requests,
+            duration,
+            not_cached,
+            tier_results,
+            hits,
+            size,
+        }
+    }
+
+    /// A request was answered by the tier before it was even parsed.
+    pub fn hit(&self) {
+        self.hits.inc();
+    }
+
+    /// A request was answered.
+    pub fn answered(&self, route: &'static str, method: &http::Method, status: u16, ms: u64) {
+        let method = match method.as_str() {
+            "GET" => Method::Get,
+            "HEAD" => Method::Head,
+            "POST" => Method::Post,
+            "PUT" => Method::Put,
+            "PATCH" => Method::Patch,
+            "DELETE" => Method::Delete,
+            "QUERY" => Method::Query,
+            _ => Method::Other,
+        };
+        let labels = RequestLabels { route, method, status };
+        self.requests.get_or_create(&labels).inc();
+        #[allow(clippy::cast_precision_loss)]
+        self.duration.get_or_create(&RouteLabels { route }).observe(ms as f64 / 1000.0);
+    }
+
+    /// An answer goes out that no cache may keep.
+    pub fn not_cached(&self, reason: &'static str) {
+        self.not_cached.get_or_create(&ReasonLabels { reason }).inc();
+    }
+
+    /// A cacheable answer goes out.
+    pub fn cache_status(&self, status: CacheStatus) {
+        let result = match status {
+            CacheStatus::Hit => return self.hit(),
+            CacheStatus::Stored => "stored",
+            CacheStatus::Collapsed => "collapsed",
+            CacheStatus::Reloaded => "reloaded",
+            CacheStatus::NotCached(reason) => return self.not_cached(reason),
+        };
+        self.tier_results.get_or_create(&ResultLabels { result }).inc();
+    }
+
+    /// The text form, with the tier's entries and bytes as they are now.
+    #[must_use]
+    pub fn text(&self, tier_entries: u64, tier_bytes: u64) -> String {
+        self.size.entries.set(tier_entries);
+        self.size.bytes.set(tier_bytes);
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}

@@ -1,0 +1,75 @@
+//! One finished answer: its bytes, its prepared headers, and how much of its lifetime is left.
+//!
+//! Lifetimes count from the moment of issue, so a copy handed out later carries less (RFC 9111 §4.2.3; caches that
+//! reset `Age` cannot add to it). The `Cache-Control` text changes once a second; it is kept with that second.
+
+use bytes::Bytes;
+use freshet_core::freshness::{ETag, Lifetimes};
+use freshet_core::time::{Moment, Position, Ttl};
+use http::{HeaderMap, HeaderValue};
+use parking_lot::Mutex;
+
+use super::Generation;
+
+/// What is sent, whoever asks: shared by the requests that waited for the same read.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// All headers but `Cache-Control`, `Cache-Status` and `Content-Location`.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+    /// The tag in `headers`.
+    pub etag: ETag,
+    /// The read's position.
+    pub position: Position,
+}
+
+/// A cached answer.
+#[derive(Debug)]
+pub struct Entry {
+    /// What is sent.
+    pub answer: Answer,
+    /// The state of the key's invalidation when the read began.
+    pub generation: Generation,
+    lifetimes: Lifetimes,
+    issued: Moment,
+    stamped: Mutex<(Lifetimes, HeaderValue)>,
+}
+
+impl Entry {
+    /// An entry whose lifetimes start at `issued`.
+    #[must_use]
+    pub fn new(answer: Answer, lifetimes: Lifetimes, issued: Moment, generation: Generation) -> Entry {
+        Entry {
+            answer,
+            generation,
+            lifetimes,
+            issued,
+            stamped: Mutex::new((lifetimes, crate::respond::cache_control(lifetimes))),
+        }
+    }
+
+    /// Whether something is left of what it was given. Where clients were given nothing, shared caches decide.
+    #[must_use]
+    pub fn is_fresh(&self, now: Moment) -> bool {
+        let left = self.lifetimes.remaining(self.issued, now);
+        left.s > Ttl::ZERO && (left.m > Ttl::ZERO || self.lifetimes.m == Ttl::ZERO)
+    }
+
+    /// `Cache-Control` with what is left of the lifetimes now.
+    #[must_use]
+    pub fn cache_control(&self, now: Moment) -> HeaderValue {
+        let left = self.lifetimes.remaining(self.issued, now);
+        let mut stamped = self.stamped.lock();
+        if stamped.0 != left {
+            *stamped = (left, crate::respond::cache_control(left));
+        }
+        stamped.1.clone()
+    }
+
+    /// How long ago it was issued, in milliseconds.
+    #[must_use]
+    pub fn age_ms(&self, now: Moment) -> u64 {
+        now.since(self.issued)
+    }
+}

@@ -1,0 +1,4 @@
+//! Where changes come from.
+
+pub mod mongo;
+pub mod port;

@@ -1,0 +1,242 @@
+//! Carrying out what a batch of changes comes to: match, plan, then sketch → tier → purges → lifetimes.
+//! The sketch comes first: from then on nobody who asks it trusts a copy. What the sketch does not take is
+//! tried again until it does; nothing is skipped and the watermark stands still (rules C6, C7).
+
+use std::time::Duration;
+
+use freshet_core::freshness::{
+    ResourceKind, SurrogateKey, collection_surrogate, database_surrogate,
+};
+use freshet_core::key::Key;
+use freshet_core::name::Namespace;
+use freshet_core::sketch::Epoch;
+use freshet_core::time::Position;
+use tracing::{error, warn};
+
+use super::Inner;
+use crate::effect::{Effects, Plan, plan};
+use crate::ingest::port::Batch;
+use crate::matcher::{Affected, Faults, affected};
+use crate::purge::{Order, Target};
+use crate::sketch::port::{Report, SketchError, Write};
+
+impl Inner {
+    /// Gives a batch its effects and moves the watermark.
+    pub(super) async fn apply(&self, batch: Batch) {
+        let plan = self.match_all(&batch);
+        self.carry_out(plan).await;
+        if let Some(watermark) = batch.watermark {
+            self.state.lock().watermark = Some(watermark);
+            self.observe(watermark.position);
+        }
+        self.report(batch.resume.as_deref()).await;
+    }
+
+    fn match_all(&self, batch: &Batch) -> Plan {
+        let now = self.clock.now();
+        let mut faults = Faults::default();
+        let mut all = Vec::with_capacity(batch.events.len());
+        for event in &batch.events {
+            let mut registry = self.registry.lock();
+            let collection = registry.collection(&event.namespace);
+            all.push(affected(collection, event, now, &mut faults));
+            // The next to begin is matched from here on: both under one lock.
+            registry.matched_through(event.position);
+        }
+        self.registry.lock().matched_through(batch.through);
+        self.observe(batch.through);
+        if faults.0 > 0 {
+            error!(
+                failures = faults.0,
+                "a filter failed and is taken for touched"
+            );
+        }
+        self.metrics.matched(batch.events.len(), &all, faults);
+        self.feed_rates(&all);
+        plan(all)
+    }
+
+    fn feed_rates(&self, all: &[Affected]) {
+        let now = self.clock.now();
+        let mut estimator = self.estimator.lock();
+        for affected in all {
+            if let Affected::Resources(touched) = affected
+                && let Some(record) = touched.first()
+                && record.kind == ResourceKind::Record
+            {
+                estimator.written(&record.namespace, &record.key, now);
+            }
+        }
+    }
+
+    async fn carry_out(&self, plan: Plan) {
+        for (namespace, effects) in plan.0 {
+            let mut attempt = 0;
+            while let Err(error) = self.carry_out_one(&namespace, &effects, attempt > 0).await {
+                attempt += 1;
+                self.recover(&error, attempt).await;
+            }
+        }
+    }
+
+    /// `again`: an attempt before may have had its effect on the sketch without our hearing of it, so what
+    /// was outstanding cannot be told any more: everything is purged.
+    async fn carry_out_one(
+        &self,
+        namespace: &Namespace,
+        effects: &Effects,
+        again: bool,
+    ) -> Result<(), SketchError> {
+        let epoch = self.epoch()?;
+        if let Some(position) = effects.whole {
+            self.sketch
+                .report_collection(epoch, namespace, position)
+                .await?;
+        }
+        let writes: Vec<Write> = effects
+            .keys
+            .iter()
+            .map(|(key, (_, position))| Write {
+                key: key.clone(),
+                position: *position,
+            })
+            .collect();
+        let hits = match writes.is_empty() {
+            true => Vec::new(),
+            false => self.sketch.report_write(epoch, namespace, &writes).await?,
+        };
+        if effects.whole.is_some() {
+            self.tier.drop_collection(namespace);
+        }
+        let keys: Vec<Key> = writes.into_iter().map(|write| write.key).collect();
+        self.tier.drop_keys(&keys);
+        self.order_purges(namespace, effects, &hits, again);
+        self.feed_lifetimes(namespace, effects);
+        Ok(())
+    }
+
+    fn order_purges(&self, namespace: &Namespace, effects: &Effects, hits: &[bool], again: bool) {
+        let touched = effects.keys.iter().zip(hits);
+        let orders =
+            touched
+                .filter(|(_, hit)| again || **hit)
+                .map(|((key, (kind, position)), _)| Order {
+                    surrogate: SurrogateKey::resource(*kind, key),
+                    target: Target::Resource(namespace.clone(), key.clone()),
+                    position: *position,
+                });
+        let whole = effects.whole.map(|position| Order {
+            surrogate: collection_surrogate(namespace),
+            target: Target::Collection(namespace.clone()),
+            position,
+        });
+        let orders: Vec<Order> = orders.chain(whole).collect();
+        self.metrics.invalidated(orders.len());
+        self.outbox.order(orders);
+    }
+
+    fn feed_lifetimes(&self, namespace: &Namespace, effects: &Effects) {
+        let now = self.clock.now();
+        let policy = self.settings.policy(namespace);
+        let mut estimator = self.estimator.lock();
+        for (key, (kind, _)) in &effects.keys {
+            if *kind == ResourceKind::Query {
+                estimator.invalidated(policy, key, now);
+            }
+        }
+    }
+
+    /// Tells the sketch how far this process is. Until that got through, nothing is cached.
+    pub(super) async fn report(&self, resume: Option<&[u8]>) {
+        let mut attempt = 0;
+        while let Err(error) = self.report_once(resume).await {
+            attempt += 1;
+            self.recover(&error, attempt).await;
+        }
+    }
+
+    async fn report_once(&self, resume: Option<&[u8]>) -> Result<(), SketchError> {
+        let epoch = self.epoch()?;
+        let now = self.clock.now();
+        let state = *self.state.lock();
+        let Some(age_ms) = state.age_ms(now) else {
+            return Ok(());
+        };
+        let report = Report {
+            watermark: state.position(),
+            age_ms,
+            invalidation_ms: state.invalidation_ms(self.outbox.invalidation_ms(), now),
+        };
+        self.sketch.report(epoch, report, resume).await?;
+        let mut state = self.state.lock();
+        state.sketch = state.epoch.is_some_and(|current| current.number == epoch);
+        Ok(())
+    }
+
+    /// After a failure: waits, or enters the epoch that is current now.
+    async fn recover(&self, error: &SketchError, attempt: u32) {
+        self.state.lock().sketch = false;
+        match error {
+            SketchError::EpochChanged(_) => {
+                warn!("the sketch lost its state, or another process began a new epoch");
+                if let Err(error) = self.begin_epoch().await {
+                    warn!(%error, "no new epoch yet");
+                    self.pause(attempt).await;
+                }
+            }
+            SketchError::Unavailable(_) | SketchError::Full => {
+                if attempt == 1 {
+                    warn!(%error, "the sketch does not take a change; trying until it does");
+                }
+                self.pause(attempt).await;
+            }
+        }
+    }
+
+    pub(super) async fn pause(&self, attempt: u32) {
+        let (first, most) = self.settings.retry_ms;
+        let wait = first.saturating_mul(1 << attempt.saturating_sub(1).min(16));
+        tokio::time::sleep(Duration::from_millis(wait.min(most))).await;
+    }
+
+    pub(super) fn epoch(&self) -> Result<u64, SketchError> {
+        let epoch = self.state.lock().epoch;
+        epoch
+            .map(|epoch| epoch.number)
+            .ok_or_else(|| SketchError::Unavailable("not opened".to_owned()))
+    }
+
+    /// C8: the sketch's state is lost. It contains everything from now on; what was issued before is dropped
+    /// wherever it can be.
+    pub(super) async fn begin_epoch(&self) -> Result<(), SketchError> {
+        let epoch = self.sketch.saturate(self.epoch()?, self.position()).await?;
+        self.enter(epoch, true);
+        Ok(())
+    }
+
+    /// Goes on in an epoch; `suspect`: copies of an earlier one may be out.
+    pub(super) fn enter(&self, epoch: Epoch, suspect: bool) {
+        let now = self.clock.now();
+        {
+            let mut state = self.state.lock();
+            state.epoch = Some(epoch);
+            state.sketch = false;
+            state.suspect_until = (suspect && self.outbox.has_nodes()).then(|| {
+                let slack = self.settings.outbox.repeat_after_ms;
+                now.after_ms(self.settings.caps().s.as_ms() + slack)
+            });
+        }
+        self.snapshots.clear();
+        self.metrics.epoch(epoch.number);
+        if !suspect {
+            return;
+        }
+        self.tier.drop_all();
+        let orders = self.settings.databases.iter().map(|db| Order {
+            surrogate: database_surrogate(db),
+            target: Target::Database(db.clone(), epoch.number),
+            position: Position::ZERO,
+        });
+        self.outbox.order(orders);
+    }
+}

@@ -1,0 +1,198 @@
+//! The loops: changes in, confirmations back.
+
+use std::collections::{BTreeMap, HashSet};
+
+use freshet_core::name::Namespace;
+use freshet_core::time::Moment;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::{Connect, Inner};
+use crate::ingest::port::SourceError;
+use crate::purge::{Confirmed, Target};
+use crate::sketch::port::{Earlier, Opened, Purged, Start};
+
+/// Batches of confirmations waiting for the sketch.
+const CONFIRMATIONS_MAX: usize = 64;
+/// How often the active list is swept, milliseconds.
+const SWEEP_MS: u64 = 1_000;
+
+/// Runs the pipeline until `stop`.
+pub(super) async fn run(inner: &Inner, start: Start, connect: Connect, stop: CancellationToken) {
+    let (confirmed, confirmations) = mpsc::channel(CONFIRMATIONS_MAX);
+    let changes = async {
+        tokio::select! {
+            () = take_in(inner, start, connect) => {}
+            () = stop.cancelled() => {}
+        }
+    };
+    let purges = inner.outbox.run(confirmed, stop.clone());
+    let confirming = async {
+        tokio::select! {
+            () = confirm(inner, confirmations) => {}
+            () = stop.cancelled() => {}
+        }
+    };
+    tokio::join!(changes, purges, confirming);
+    info!("the pipeline stopped");
+}
+
+async fn take_in(inner: &Inner, start: Start, connect: Connect) {
+    let mut source = connect(take_up(inner, start).await);
+    let mut swept = inner.clock.now();
+    let mut failures = 0;
+    loop {
+        match source.next().await {
+            Ok(batch) => {
+                failures = 0;
+                inner.apply(batch).await;
+                inner.state.lock().feed = true;
+            }
+            Err(SourceError::Unavailable(why)) => {
+                failures += 1;
+                if failures == 1 {
+                    warn!(why, "the change feed is interrupted");
+                }
+                inner.state.lock().feed = false;
+                inner.pause(failures).await;
+            }
+            Err(SourceError::Gap(why)) => {
+                warn!(why, "changes were lost: everything counts as stale");
+                lose(inner).await;
+            }
+        }
+        swept = sweep(inner, swept);
+        inner.metrics.status(&inner.status());
+    }
+}
+
+/// Opens the sketch, for as long as it takes, and takes up what it kept. Answers where the feed resumes.
+async fn take_up(inner: &Inner, start: Start) -> Option<Vec<u8>> {
+    let opened = open(inner, start).await;
+    inner.enter(opened.epoch, opened.earlier != Earlier::Nothing);
+    let Earlier::Kept(resume) = opened.earlier else {
+        return None;
+    };
+    match revive(inner).await {
+        Ok(revived) => {
+            info!(revived, "the kept sketch is taken up");
+            Some(resume)
+        }
+        Err(why) => {
+            warn!(
+                why,
+                "the kept sketch is given up: everything counts as stale"
+            );
+            lose(inner).await;
+            None
+        }
+    }
+}
+
+async fn open(inner: &Inner, start: Start) -> Opened {
+    let mut attempt = 0;
+    loop {
+        match inner.sketch.open(start).await {
+            Ok(opened) => return opened,
+            Err(error) => {
+                attempt += 1;
+                if attempt == 1 {
+                    warn!(%error, "the sketch cannot be opened yet");
+                }
+                inner.pause(attempt).await;
+            }
+        }
+    }
+}
+
+/// Matches again what an earlier life issued copies of, before the feed resumes (rules C1, C8).
+async fn revive(inner: &Inner) -> Result<usize, String> {
+    let Some(name) = &inner.revive else {
+        return Err("nothing tells what its keys name".to_owned());
+    };
+    let outstanding = inner
+        .sketch
+        .outstanding()
+        .await
+        .map_err(|error| error.to_string())?;
+    let now = inner.clock.now();
+    let until = now.after_ms(inner.settings.caps().span_ms() + inner.settings.registry.ticket_ms);
+    for (namespace, key) in &outstanding {
+        let resource = name(namespace, key).ok_or_else(|| format!("{key} names nothing"))?;
+        let revived = inner.registry.lock().revive(&resource, until, now);
+        revived.map_err(|full| full.to_string())?;
+    }
+    Ok(outstanding.len())
+}
+
+/// C8: nothing is cached until the feed delivers again, and then in a new epoch.
+async fn lose(inner: &Inner) {
+    {
+        let mut state = inner.state.lock();
+        state.feed = false;
+        state.watermark = None;
+    }
+    let mut attempt = 0;
+    while let Err(error) = inner.begin_epoch().await {
+        attempt += 1;
+        warn!(%error, "no new epoch yet");
+        inner.pause(attempt).await;
+    }
+}
+
+fn sweep(inner: &Inner, swept: Moment) -> Moment {
+    let now = inner.clock.now();
+    if now.since(swept) < SWEEP_MS {
+        return swept;
+    }
+    inner.registry.lock().sweep(now);
+    now
+}
+
+/// Hands confirmed purges to the sketch. One that cannot be handed on leaves the long horizon (rule C3).
+async fn confirm(inner: &Inner, mut confirmations: mpsc::Receiver<Vec<Confirmed>>) {
+    let mut purged: HashSet<(String, u64)> = HashSet::new();
+    while let Some(confirmed) = confirmations.recv().await {
+        let Ok(epoch) = inner.epoch() else { continue };
+        let mut keys: BTreeMap<Namespace, Vec<Purged>> = BTreeMap::new();
+        for Confirmed { target, position } in confirmed {
+            match target {
+                Target::Resource(namespace, key) => {
+                    let purge = Purged { key, position };
+                    keys.entry(namespace).or_default().push(purge);
+                }
+                Target::Collection(_) => {}
+                Target::Database(db, of) => {
+                    purged.insert((db, of));
+                }
+            }
+        }
+        for (namespace, keys) in keys {
+            if let Err(error) = inner.sketch.confirm_purge(epoch, &namespace, &keys).await {
+                warn!(%error, "confirmed purges are not made use of");
+            }
+        }
+        purged.retain(|(_, of)| *of == epoch);
+        let databases = &inner.settings.databases;
+        if !purged.is_empty()
+            && databases
+                .iter()
+                .all(|db| purged.contains(&(db.clone(), epoch)))
+        {
+            purged.clear();
+            whole_again(inner, epoch).await;
+        }
+    }
+}
+
+/// Every database was purged everywhere since the epoch began.
+async fn whole_again(inner: &Inner, epoch: u64) {
+    if let Err(error) = inner.sketch.confirm_saturation(epoch).await {
+        warn!(%error, "the sketch stays saturated for its full time");
+    }
+    let mut state = inner.state.lock();
+    if state.epoch.is_some_and(|current| current.number == epoch) {
+        state.suspect_until = None;
+    }
+}

@@ -1,0 +1,280 @@
+//! The facade that the gateway holds: begin, settle, sketch, status. What happens to a change is in `feed`
+//! and `effects`.
+
+mod effects;
+mod feed;
+mod settings;
+mod snapshots;
+mod state;
+mod ticket;
+mod types;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use freshet_core::freshness::Lifetimes;
+use freshet_core::key::Key;
+use freshet_core::name::Namespace;
+use freshet_core::time::{Clock, Moment, Position};
+use freshet_core::ttl::Estimator;
+use parking_lot::Mutex;
+use prometheus_client::registry::Registry as MetricRegistry;
+use tokio_util::sync::CancellationToken;
+
+use self::snapshots::Snapshots;
+use self::state::State;
+use crate::ingest::port::Source;
+use crate::purge::Outbox;
+use crate::purge::port::Purger;
+use crate::registry::{Images, Registry, Resource};
+use crate::sketch::port::{Read, Settled, SketchError, SketchStore, Start};
+use crate::telemetry::Metrics;
+
+pub use settings::Settings;
+pub use ticket::Ticket;
+pub use types::{Answer, NotCached, Status, Tier};
+
+/// What a pipeline is made of.
+pub struct Parts {
+    /// The clock of this process.
+    pub clock: Arc<dyn Clock>,
+    /// The sketch.
+    pub sketch: Arc<dyn SketchStore>,
+    /// The shared caches in front of the gateway.
+    pub purgers: Vec<Arc<dyn Purger>>,
+    /// The gateway's own tier.
+    pub tier: Arc<dyn Tier>,
+    /// What a key names: a sketch that outlived this process is whole once all that it holds is matched
+    /// again (rule C8). Without it every restart begins a new epoch.
+    pub revive: Option<Revive>,
+}
+
+/// From a key back to the resource that it names; `None`: it names none.
+pub type Revive = Arc<dyn Fn(&Namespace, &Key) -> Option<Resource> + Send + Sync>;
+
+/// Begins the change feed where the sketch's kept state ends (`None`: now).
+pub type Connect = Box<dyn FnOnce(Option<Vec<u8>>) -> Box<dyn Source> + Send>;
+
+/// The way from a write to its effects. A handle: clones share one pipeline.
+#[derive(Clone)]
+pub struct Pipeline {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    clock: Arc<dyn Clock>,
+    sketch: Arc<dyn SketchStore>,
+    tier: Arc<dyn Tier>,
+    revive: Option<Revive>,
+    outbox: Outbox,
+    settings: Settings,
+    registry: Arc<Mutex<Registry>>,
+    estimator: Mutex<Estimator>,
+    state: Mutex<State>,
+    snapshots: Snapshots,
+    position: AtomicU64,
+    metrics: Metrics,
+}
+
+impl Pipeline {
+    /// A pipeline that is not running yet: nothing is cacheable.
+    #[must_use]
+    pub fn new(parts: Parts, settings: Settings) -> Pipeline {
+        let outbox = Outbox::new(settings.outbox, parts.purgers, Arc::clone(&parts.clock));
+        Pipeline {
+            inner: Arc::new(Inner {
+                clock: parts.clock,
+                sketch: parts.sketch,
+                tier: parts.tier,
+                revive: parts.revive,
+                outbox,
+                registry: Arc::new(Mutex::new(Registry::new(settings.registry))),
+                estimator: Mutex::new(Estimator::new(settings.estimator)),
+                state: Mutex::new(State::default()),
+                snapshots: Snapshots::new(settings.snapshot_ms),
+                position: AtomicU64::new(0),
+                metrics: Metrics::default(),
+                settings,
+            }),
+        }
+    }
+
+    /// Puts the pipeline's metrics into a registry.
+    pub fn register(&self, registry: &mut MetricRegistry) {
+        self.inner.metrics.register(registry);
+    }
+
+    /// Runs until `stop`: opens the sketch, connects the change feed, carries out effects and purges.
+    pub async fn run(&self, start: Start, connect: Connect, stop: CancellationToken) {
+        feed::run(&self.inner, start, connect, stop).await;
+    }
+
+    /// C1: registers the resource with the matcher before the database is asked.
+    ///
+    /// # Errors
+    /// Why the answer cannot be cached, whatever it is.
+    pub fn begin(&self, resource: Resource) -> Result<Ticket, NotCached> {
+        self.inner
+            .begin(resource)
+            .inspect_err(|no| self.inner.metrics.not_cached(*no))
+    }
+
+    /// The estimated lifetimes of an answer with these members; zero: below the floor, do not cache.
+    #[must_use]
+    pub fn lifetimes(&self, ticket: &Ticket, members: &[Key]) -> Lifetimes {
+        let resource = &ticket.resource;
+        let policy = self.inner.settings.policy(&resource.namespace);
+        let now = self.inner.clock.now();
+        let mut estimator = self.inner.estimator.lock();
+        let namespace = &resource.namespace;
+        let ms = match resource.record() {
+            Some(record) => estimator.record_ms(policy, namespace, &record, now),
+            None => estimator.query_ms(policy, namespace, &resource.key, members, now),
+        };
+        policy.lifetimes(ms)
+    }
+
+    /// C2–C4: after the read and before the answer goes out as cacheable.
+    ///
+    /// # Errors
+    /// Why it must go out as not shared.
+    pub async fn settle(&self, ticket: Ticket, answer: Answer<'_>) -> Result<(), NotCached> {
+        self.inner
+            .settle(&ticket, answer)
+            .await
+            .inspect_err(|no| self.inner.metrics.not_cached(*no))
+    }
+
+    /// The sketch's wire bytes. Saturated, with an age and Δ_inv beyond every bound, when there is none to
+    /// be had (rules C7, C16).
+    pub async fn sketch(&self, namespaces: &[Namespace]) -> Bytes {
+        self.inner.sketch_bytes(namespaces).await
+    }
+
+    /// The highest position known to be committed: reads are made at or after it.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.inner.position()
+    }
+
+    /// A write of this gateway was acknowledged at `position`.
+    pub fn observe(&self, position: Position) {
+        self.inner.observe(position);
+    }
+
+    /// What the change feed says about a collection; [`Images::AfterOnly`] until told.
+    pub fn declare(&self, namespace: &Namespace, images: Images) {
+        self.inner.registry.lock().declare(namespace, images);
+    }
+
+    /// For `/readyz` and the console.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.inner.status()
+    }
+}
+
+impl Inner {
+    fn begin(&self, resource: Resource) -> Result<Ticket, NotCached> {
+        let now = self.clock.now();
+        let epoch = self.admits(now)?;
+        let matched = self
+            .registry
+            .lock()
+            .begin(&resource, now)
+            .map_err(|_| NotCached::Capacity)?;
+        Ok(Ticket {
+            from: matched.max(self.position()),
+            epoch,
+            started: now,
+            resource,
+            registry: Arc::clone(&self.registry),
+        })
+    }
+
+    async fn settle(&self, ticket: &Ticket, answer: Answer<'_>) -> Result<(), NotCached> {
+        let now = self.clock.now();
+        if answer.lifetimes.is_zero() {
+            return Err(NotCached::ShortLived);
+        }
+        if now.since(ticket.started) >= self.settings.registry.ticket_ms {
+            return Err(NotCached::ReadTooSlow);
+        }
+        if answer.position < ticket.from {
+            return Err(NotCached::ReadTooEarly);
+        }
+        if self.admits(now)? != ticket.epoch {
+            return Err(NotCached::EpochChanged);
+        }
+        let resource = &ticket.resource;
+        let span_ms = answer.lifetimes.span_ms();
+        self.registry
+            .lock()
+            .settle(resource, answer.members, answer.position, span_ms, now);
+        let read = |key, embedded| Read {
+            key,
+            position: answer.position,
+            lifetimes: answer.lifetimes,
+            embedded,
+        };
+        let embedded: &[Key] = match resource.embeds_members() {
+            true => answer.members,
+            false => &[],
+        };
+        let reads: Vec<Read<'_>> = std::iter::once(read(&resource.key, false))
+            .chain(embedded.iter().map(|key| read(key, true)))
+            .collect();
+        let settled = self
+            .sketch
+            .settle(ticket.epoch, &resource.namespace, &reads)
+            .await
+            .map_err(|error| self.refusal(&error))?;
+        if settled.iter().all(|one| *one == Settled::Recorded) {
+            Ok(())
+        } else {
+            Err(NotCached::InvalidatedMeanwhile)
+        }
+    }
+
+    fn admits(&self, now: Moment) -> Result<u64, NotCached> {
+        let state = *self.state.lock();
+        state.admits(self.settings.watermark_ms_max, now)
+    }
+
+    /// After a failure nothing is tried until the feed's next report got through: refusals are quick.
+    fn refusal(&self, error: &SketchError) -> NotCached {
+        match error {
+            SketchError::EpochChanged(_) => NotCached::EpochChanged,
+            SketchError::Full => NotCached::Capacity,
+            SketchError::Unavailable(_) => {
+                self.state.lock().sketch = false;
+                NotCached::SketchUnavailable
+            }
+        }
+    }
+
+    fn position(&self) -> Position {
+        Position(self.position.load(Ordering::Acquire))
+    }
+
+    fn observe(&self, position: Position) {
+        self.position.fetch_max(position.0, Ordering::AcqRel);
+    }
+
+    fn status(&self) -> Status {
+        let now = self.clock.now();
+        let state = *self.state.lock();
+        Status {
+            live: state.admits(self.settings.watermark_ms_max, now).is_ok(),
+            sketch: state.sketch,
+            saturated: state.saturated,
+            epoch: state.epoch.map_or(0, |epoch| epoch.number),
+            watermark: state.position(),
+            watermark_age_ms: state.age_ms(now).unwrap_or(u64::MAX),
+            invalidation_ms: state.invalidation_ms(self.outbox.invalidation_ms(), now),
+            active_queries: self.registry.lock().len(),
+            purges_pending: self.outbox.pending(),
+        }
+    }
+}

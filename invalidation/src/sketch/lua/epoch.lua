@@ -1,0 +1,116 @@
+
+-- Epochs, processes, snapshots.
+
+local function begin_epoch(root, epoch, salt, saturated_until, floor)
+  for _, ns in ipairs(redis.call('SMEMBERS', root .. ':spaces')) do
+    for _, part in ipairs({ 'e', 'd', 'x', 'l', 'q', 's', 'c', 'b' }) do
+      redis.call('UNLINK', root .. ':' .. part .. ':' .. ns)
+    end
+  end
+  redis.call('UNLINK', root .. ':spaces', root .. ':members', root .. ':resume')
+  local known = redis.call('HGET', root .. ':meta', 'floor') or ZERO
+  redis.call('HSET', root .. ':meta', 'epoch', epoch, 'salt', salt, 'sat', saturated_until, 'floor', later(known, floor))
+end
+
+local function current(root)
+  return redis.call('HMGET', root .. ':meta', 'epoch', 'salt')
+end
+
+-- member, first (0/1), new epoch, new salt, span_ms. Replies epoch, salt, what this process issued in an earlier life
+-- (0 nothing, 1 all of it is here, 2 unknown), and where its feed resumes.
+redis.register_function('freshet1_open', function(keys, args)
+  local root, member, earlier = keys[1], args[1], 0
+  local resume = redis.call('HGET', root .. ':resume', member) or ''
+  local restarted = redis.call('HEXISTS', root .. ':members', member) == 1
+  if not current(root)[1] then
+    if args[2] == '1' then
+      begin_epoch(root, args[3], args[4], 0, ZERO)
+    else
+      begin_epoch(root, args[3], args[4], clock() + tonumber(args[5]), ZERO)
+      earlier = 2
+    end
+  elseif restarted and resume ~= '' then
+    earlier = 1
+  elseif restarted then
+    begin_epoch(root, args[3], args[4], clock() + tonumber(args[5]), ZERO)
+    earlier = 2
+  end
+  local now = current(root)
+  return { now[1], now[2], earlier, resume }
+end)
+
+-- epoch, new epoch, new salt, span_ms, through. Replies epoch, salt.
+redis.register_function('freshet1_saturate', function(keys, args)
+  local root = keys[1]
+  local known = current(root)[1]
+  if not known or known == args[1] then
+    begin_epoch(root, args[2], args[3], clock() + tonumber(args[4]), args[5])
+  end
+  return current(root)
+end)
+
+-- epoch, max M.
+redis.register_function('freshet1_confirm_saturation', function(keys, args)
+  local refused = stale_epoch(keys[1], args[1])
+  if refused then return refused end
+  local meta = keys[1] .. ':meta'
+  local short = clock() + tonumber(args[2])
+  if short < tonumber(redis.call('HGET', meta, 'sat')) then redis.call('HSET', meta, 'sat', short) end
+  return 0
+end)
+
+-- epoch, member, watermark, as_of (server ms), invalidation_ms, lease_ms, resume token or '', new epoch, new salt,
+-- span_ms. A process whose lease ended took what it was matching with it: a new epoch (rule C8). Replies the server's
+-- time.
+redis.register_function('freshet1_report', function(keys, args)
+  local root, now = keys[1], clock()
+  local refused = stale_epoch(root, args[1])
+  if refused then return refused end
+  local all = redis.call('HGETALL', root .. ':members')
+  for i = 1, #all, 2 do
+    local seen = cmsgpack.unpack(all[i + 1])[4]
+    if all[i] ~= args[2] and now - seen > tonumber(args[6]) then
+      begin_epoch(root, args[8], args[9], now + tonumber(args[10]), args[3])
+      return redis.error_reply('EPOCH ' .. args[8])
+    end
+  end
+  local as_of = tonumber(args[4])
+  if as_of < 0 then as_of = 0 end
+  redis.call('HSET', root .. ':members', args[2], cmsgpack.pack({ args[3], math.min(as_of, now), tonumber(args[5]), now }))
+  if args[7] ~= '' then redis.call('HSET', root .. ':resume', args[2], args[7]) end
+  return now
+end)
+
+-- ns ... Replies epoch, salt, saturated (0/1), members {watermark, age_ms, since seen, invalidation_ms} ..., and per ns
+-- {m, stale keys, bits}.
+redis.register_function('freshet1_snapshot', function(keys, args)
+  local root, now = keys[1], clock()
+  local meta = redis.call('HMGET', root .. ':meta', 'epoch', 'salt', 'sat')
+  if not meta[1] then return redis.error_reply('EPOCH 0') end
+  local members, parts = {}, {}
+  local all = redis.call('HGETALL', root .. ':members')
+  for i = 1, #all, 2 do
+    local report = cmsgpack.unpack(all[i + 1])
+    members[#members + 1] = { all[i], report[1], now - report[2], now - report[4], report[3] }
+  end
+  local saturated = now < tonumber(meta[3]) and 1 or 0
+  if saturated == 0 then
+    for _, ns in ipairs(args) do
+      if redis.call('SISMEMBER', root .. ':spaces', ns) == 1 then
+        local s = open_space(root, ns)
+        expire(s, now, 512)
+        parts[#parts + 1] = { s.m, redis.call('HLEN', s.x), redis.call('GET', s.b) or '' }
+      end
+    end
+  end
+  return { meta[1], meta[2], saturated, members, parts }
+end)
+
+-- m, ns ... Makes filters larger, for a union that needs it.
+redis.register_function('freshet1_grow', function(keys, args)
+  for i = 2, #args do
+    local s = open_space(keys[1], args[i])
+    if s.m < tonumber(args[1]) then rebuild(s, math.min(tonumber(args[1]), BITS_MAX)) end
+  end
+  return 0
+end)
