@@ -51,8 +51,9 @@ async function perform(state: State, write: Write, body: string | null): Promise
   if (options.idempotencyKey) headers['idempotency-key'] = options.idempotencyKey;
   const { found, text, position, etag, sentAt } = await send(state, path, { method, headers, body });
   if (!found) throw refused(404, text);
-  const answer = text ? JSON.parse(text) : [];
-  const items: Document[] = answer.items ?? (Array.isArray(answer) ? answer : [answer]);
+  const answer = text ? JSON.parse(text) : null;
+  const many = Array.isArray(write.body);
+  const items: Document[] = many ? answer.items : answer ? [answer] : [];
   const insert = path === collection;
   const ids = await Promise.all(insert ? items.map(({ _id }) => idSegment(_id)) : []);
   const paths = insert ? ids.map((id) => `${path}/${id}`) : [path];
@@ -61,7 +62,7 @@ async function perform(state: State, write: Write, body: string | null): Promise
     if (position === null) return;
     const copy = { text: JSON.stringify(item), position, until: sentAt + state.delta, own: true };
     // The tag of several documents is no record's.
-    keep(state.copies, paths[i] as string, { ...copy, etag: items.length > 1 ? null : etag });
+    keep(state.copies, paths[i] as string, { ...copy, etag: many ? null : etag });
   });
   return { items, meta: { position, etag } };
 }

@@ -349,6 +349,16 @@ describe('C11 own writes', () => {
     ]);
   });
 
+  test('a document with a field called items is one document; many are many', async () => {
+    const c = (await ready()).collection('c');
+    const one = await c.insert({ _id: 'x', items: [1, 2] });
+    expect(one.items).toEqual([{ _id: 'x', items: [1, 2] }]);
+    expect((await c.get('x')).item).toEqual({ _id: 'x', items: [1, 2] });
+    const many = await c.insert([{ _id: 'y' }, { _id: 'z', items: [] }]);
+    expect(many.items).toEqual([{ _id: 'y' }, { _id: 'z', items: [] }]);
+    expect((await c.get('z')).meta).toMatchObject({ reason: 'own-copy', etag: null });
+  });
+
   test('the representations of a written record are not read from before the write', async () => {
     const c = (await ready()).collection('c');
     await c.get('1', { fields: 'a' });

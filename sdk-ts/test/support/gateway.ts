@@ -171,7 +171,7 @@ export class Gateway {
       response.writeHead(204).end();
       return;
     }
-    const text = JSON.stringify(Array.isArray(body) ? documents : documents[0]);
+    const text = JSON.stringify(Array.isArray(body) ? { items: documents } : documents[0]);
     response.setHeader('etag', `W/"${createHash('sha256').update(text).digest('hex').slice(0, 32)}"`);
     response.writeHead(method === 'POST' ? 201 : 200).end(text);
   }

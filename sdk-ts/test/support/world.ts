@@ -6,12 +6,12 @@ import type { Fetch } from '../../src/index.ts';
 import { encodeSketch } from './sketch.ts';
 
 export const COLLECTION = '/v1/db/c';
-export const IDS = ['r0', 'r1', 'r2'] as const;
+export const IDS = ['r0', 'r1'] as const;
 
 /** Lifetimes and bounds in milliseconds. */
-export const M = 8_000;
-export const S = 20_000;
-export const INVALIDATION = 1_000;
+export const M = 30_000;
+export const S = 40_000;
+export const INVALIDATION = 2_000;
 
 interface Write {
   readonly position: number;
