@@ -2,7 +2,7 @@
  * The whole chain of real parts, started for one test file: MongoDB and Redis, the gateway, Varnish before it. What each hop did
  * is read from that hop's own counters, never inferred from the answer.
  */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createConnection, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -27,11 +27,11 @@ export interface Chain {
   /** The plain driver: a program that knows nothing of Freshet. */
   readonly foreign: MongoClient;
   readonly database: string;
-  /** A counter of Varnish, such as `MAIN.cache_hit`. */
-  varnishCounter(name: string): number;
+  /** Requests for the database's collections that reached Varnish, and how many were hits. */
+  seenByVarnish(): Promise<{ requests: number; hits: number }>;
   /** The sum of a metric of the gateway over the label sets that contain `labels`. */
   metric(name: string, labels?: string): Promise<number>;
-  readyz(): Promise<{ ready: boolean; pipeline: { saturated: boolean; purges_pending: number } }>;
+  readyz(): Promise<{ pipeline: { purges_pending: number } }>;
   stop(): Promise<void>;
 }
 
@@ -50,15 +50,17 @@ export async function startChain(): Promise<Chain> {
   const child = spawn(BINARY, ['serve', '--config', config], { stdio: ['ignore', 'inherit', 'inherit'] });
   const gateway = `http://127.0.0.1:${port}`;
   await answers(`${gateway}/healthz`, child);
+  const log = new VarnishLog(varnish.node.directory, varnish.url);
   return {
     varnish: varnish.url,
     gateway,
     foreign,
     database,
-    varnishCounter: (name) => varnishCounter(varnish.node.directory, name),
+    seenByVarnish: () => log.seen(`/v1/${database}/items`),
     metric: (name, labels) => metric(gateway, name, labels),
     readyz: async () => (await fetch(`${gateway}/readyz`)).json(),
     async stop() {
+      log.stop();
       await foreign.db(database).dropDatabase();
       await foreign.close();
       await ended(child);
@@ -134,12 +136,50 @@ function ended(child: ChildProcess): Promise<void> {
   });
 }
 
-function varnishCounter(directory: string, name: string): number {
-  const json = execFileSync('varnishstat', ['-n', directory, '-1', '-j', '-f', name], { encoding: 'utf8' });
-  const { counters } = JSON.parse(json) as { counters: Record<string, { value: number }> };
-  const counter = counters[name];
-  if (counter === undefined) throw new Error(`Varnish has no counter ${name}`);
-  return counter.value;
+/**
+ * What reached Varnish, from its own log. Its counters are written down by its threads when they have the time, so
+ * they cannot tell that no request came; the log can, once a request sent later stands in it.
+ */
+class VarnishLog {
+  #text = '';
+  #marks = 0;
+  readonly #log: ChildProcess;
+
+  constructor(
+    directory: string,
+    readonly url: string,
+  ) {
+    const format = '%{Varnish:handling}x %m %U%q';
+    this.#log = spawn('varnishncsa', ['-n', join(directory, 'data/varnish'), '-F', format], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    this.#log.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
+      this.#text += chunk;
+    });
+  }
+
+  /** Requests for paths that begin with `path`, and how many of them were hits. */
+  async seen(path: string): Promise<{ requests: number; hits: number }> {
+    await this.#upToNow();
+    const lines = this.#text.split('\n').filter((line) => line.split(' ')[2]?.startsWith(path));
+    return { requests: lines.length, hits: lines.filter((line) => line.startsWith('hit ')).length };
+  }
+
+  stop(): void {
+    this.#log.kill();
+  }
+
+  async #upToNow(): Promise<void> {
+    this.#marks += 1;
+    const mark = `/healthz/mark/${this.#marks}`;
+    for (let attempt = 0; attempt < 200; attempt += 1) {
+      // Repeated, since the log begins with what comes after it was opened.
+      if (attempt % 20 === 0) await fetch(this.url + mark);
+      if (this.#text.includes(`${mark}\n`)) return;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    throw new Error('the log of Varnish does not go on');
+  }
 }
 
 async function metric(gateway: string, name: string, labels = ''): Promise<number> {
