@@ -58,7 +58,7 @@ test-ts: ## The tests of the SDK in Node
 
 .PHONY: test-browser
 test-browser: ## The tests of the SDK in Chromium, against a gateway
-	cargo build --locked --package freshet-gateway --bin freshet
+	cargo build --locked --workspace --bins
 	infra/install sdk
 	cd sdk-ts && npm run test:browser --silent
 

@@ -1,7 +1,7 @@
 import { defineConfig, type ViteUserConfig } from 'vitest/config';
 
 const config: ViteUserConfig = defineConfig({
-  test: { include: ['test/**/*.test.ts'], exclude: ['test/browser/**'] },
+  test: { include: ['test/**/*.test.ts'], exclude: ['test/browser/**'], testTimeout: 30_000 },
 });
 
 export default config;

@@ -2,7 +2,7 @@
 //! canonical form of a filter means what the filter means. What disagrees is made small and printed with its
 //! seed, which then goes into `SEEDS`.
 
-#![allow(clippy::unwrap_used)] // all of it is test code
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // all of it is test code
 
 mod nasty;
 mod server;

@@ -60,98 +60,140 @@ fn missing<'k>(
         .find(|key| !wire::contains(&header, &union.bits, key.as_str()))
 }
 
+/// The sketch, and the truth beside it.
+struct Model {
+    sketch: Sketch,
+    namespace: Namespace,
+    keys: Vec<Key>,
+    copies: Vec<IssuedCopy>,
+    /// Per key, the position of its last change.
+    changed: Vec<u64>,
+    now: u64,
+    position: u64,
+    random: SmallRng,
+}
+
+impl Model {
+    fn new(seed: u64) -> Model {
+        let namespace = Namespace::new("d", "c").expect("valid");
+        let salt = [u8::try_from(seed).expect("small"); 16];
+        Model {
+            sketch: Sketch::new(limits(), Epoch { number: 1, salt }),
+            keys: (0..40)
+                .map(|i| namespace.record_key(&i.to_string()))
+                .collect(),
+            namespace,
+            copies: Vec::new(),
+            changed: vec![0; 40],
+            now: 1_000,
+            position: 1,
+            random: SmallRng::seed_from_u64(seed),
+        }
+    }
+
+    fn step(&mut self) {
+        let key = self.random.random_range(0..self.keys.len());
+        match self.random.random_range(0..100) {
+            0..45 => self.read(key),
+            45..75 => self.write(key),
+            75..85 => self.confirm(key),
+            85..86 => self.drop_collection(),
+            _ => self.now += self.random.random_range(0..600),
+        }
+        let now = self.now;
+        self.copies.retain(|copy| copy.until > now);
+    }
+
+    fn read(&mut self, key: usize) {
+        let at = self.position - self.random.random_range(0..self.position.min(4));
+        let (m, s) = (
+            self.random.random_range(0..4),
+            self.random.random_range(0..10),
+        );
+        let copy = NewCopy {
+            key: &self.keys[key],
+            position: Position(at),
+            lifetimes: Lifetimes {
+                m: Ttl(m),
+                s: Ttl(s),
+            },
+            embedded: self.random.random_bool(0.3),
+        };
+        let settled = self.sketch.settle(&self.namespace, copy, Moment(self.now));
+        match settled {
+            Ok(()) => {
+                assert!(self.changed[key] <= at, "C2");
+                self.copies.push(IssuedCopy {
+                    key,
+                    position: at,
+                    until: self.now + u64::from(m + s) * 1000,
+                    m_ms: u64::from(m) * 1000,
+                    embedded: copy.embedded,
+                });
+            }
+            Err(Refused::InvalidatedAt(p)) => assert!(p > Position(at)),
+            Err(Refused::Full) => panic!("not that many keys"),
+        }
+    }
+
+    fn write(&mut self, key: usize) {
+        self.position += 1;
+        self.changed[key] = self.position;
+        for _ in 0..self.random.random_range(1..3) {
+            let position = Position(self.position);
+            self.sketch
+                .report_write(&self.namespace, &self.keys[key], position, Moment(self.now));
+        }
+    }
+
+    /// A purge of everything up to the key's last change was confirmed.
+    fn confirm(&mut self, key: usize) {
+        let (p, now) = (self.changed[key], self.now);
+        self.sketch
+            .confirm_purge(&self.namespace, &self.keys[key], Position(p), Moment(now));
+        let purged =
+            |copy: &&mut IssuedCopy| copy.key == key && copy.position < p && !copy.embedded;
+        for copy in self.copies.iter_mut().filter(purged) {
+            copy.until = copy.until.min(now + copy.m_ms);
+        }
+    }
+
+    fn drop_collection(&mut self) {
+        self.position += 1;
+        self.changed.fill(self.position);
+        let position = Position(self.position);
+        self.sketch
+            .report_collection(&self.namespace, position, Moment(self.now));
+    }
+
+    /// A key of which a stale, usable copy is out, and which is not in the sketch.
+    fn false_negative(&mut self) -> Option<&Key> {
+        let changed = &self.changed;
+        let stale = self.copies.iter().filter(|c| c.position < changed[c.key]);
+        let keys = &self.keys;
+        missing(
+            &mut self.sketch,
+            &self.namespace,
+            self.now,
+            stale.map(|c| &keys[c.key]),
+        )
+    }
+}
+
 #[test]
 fn c3_no_false_negative_in_100_000_operations() {
-    let namespace = Namespace::new("d", "c").expect("valid");
-    let keys: Vec<Key> = (0..40)
-        .map(|i| namespace.record_key(&i.to_string()))
-        .collect();
     for seed in 0..10 {
-        let mut random = SmallRng::seed_from_u64(seed);
-        let mut sketch = Sketch::new(
-            limits(),
-            Epoch {
-                number: 1,
-                salt: [seed as u8; 16],
-            },
-        );
-        let mut copies: Vec<IssuedCopy> = Vec::new();
-        // Per key: when it last changed; positions at which it changed.
-        let mut changed = vec![0u64; keys.len()];
-        let (mut now, mut position) = (1_000u64, 1u64);
+        let mut model = Model::new(seed);
         for step in 0..10_000 {
-            let key = random.random_range(0..keys.len());
-            match random.random_range(0..100) {
-                0..45 => {
-                    let at = position - random.random_range(0..position.min(4));
-                    let (m, s) = (random.random_range(0..4), random.random_range(0..10));
-                    let copy = NewCopy {
-                        key: &keys[key],
-                        position: Position(at),
-                        lifetimes: Lifetimes {
-                            m: Ttl(m),
-                            s: Ttl(s),
-                        },
-                        embedded: random.random_bool(0.3),
-                    };
-                    match sketch.settle(&namespace, copy, Moment(now)) {
-                        Ok(()) => {
-                            assert!(changed[key] <= at, "seed {seed} step {step}: C2");
-                            copies.push(IssuedCopy {
-                                key,
-                                position: at,
-                                until: now + u64::from(m + s) * 1000,
-                                m_ms: u64::from(m) * 1000,
-                                embedded: copy.embedded,
-                            });
-                        }
-                        Err(Refused::InvalidatedAt(p)) => assert!(p > Position(at)),
-                        Err(Refused::Full) => panic!("not that many keys"),
-                    }
-                }
-                45..75 => {
-                    position += 1;
-                    changed[key] = position;
-                    sketch.report_write(&namespace, &keys[key], Position(position), Moment(now));
-                    if random.random_bool(0.2) {
-                        sketch.report_write(
-                            &namespace,
-                            &keys[key],
-                            Position(position),
-                            Moment(now),
-                        );
-                    }
-                }
-                75..85 => {
-                    // A purge of everything up to the key's last change was confirmed.
-                    let p = changed[key];
-                    sketch.confirm_purge(&namespace, &keys[key], Position(p), Moment(now));
-                    for copy in copies
-                        .iter_mut()
-                        .filter(|c| c.key == key && c.position < p && !c.embedded)
-                    {
-                        copy.until = copy.until.min(now + copy.m_ms);
-                    }
-                }
-                85..86 => {
-                    position += 1;
-                    changed.fill(position);
-                    sketch.report_collection(&namespace, Position(position), Moment(now));
-                }
-                _ => now += random.random_range(0..600),
-            }
-            copies.retain(|copy| copy.until > now);
+            model.step();
             if step % 11 == 0 {
-                let stale = copies.iter().filter(|c| c.position < changed[c.key]);
-                let lost = missing(&mut sketch, &namespace, now, stale.map(|c| &keys[c.key]));
-                assert_eq!(
-                    lost, None,
-                    "seed {seed} step {step}: a stale copy is not in the sketch"
-                );
+                assert_eq!(model.false_negative(), None, "seed {seed} step {step}");
             }
         }
-        now += 13_000;
-        let union = sketch.union(std::slice::from_ref(&namespace), Moment(now));
+        let later = Moment(model.now + 13_000);
+        let union = model
+            .sketch
+            .union(std::slice::from_ref(&model.namespace), later);
         assert_eq!(union.stale_keys, 0);
         assert!(
             union.bits.iter().all(|byte| *byte == 0),
@@ -297,4 +339,65 @@ fn the_filter_grows_with_its_keys_and_shrinks_again() {
     );
     let later = sketch.union(std::slice::from_ref(&namespace), Moment(12_000));
     assert_eq!((later.stale_keys, later.m), (0, 116_800));
+}
+
+#[test]
+fn collections_that_nothing_is_left_of_make_room_and_leave_their_floor() {
+    let limits = Limits {
+        collections_max: 2,
+        ..limits()
+    };
+    let epoch = Epoch {
+        number: 1,
+        salt: [1; 16],
+    };
+    let mut sketch = Sketch::new(limits, epoch);
+    let space = |name: &str| Namespace::new("d", name).expect("valid");
+    let read = |sketch: &mut Sketch, namespace: &Namespace, position, now| {
+        let key = namespace.record_key("1");
+        let copy = NewCopy {
+            key: &key,
+            position: Position(position),
+            lifetimes: Lifetimes {
+                m: Ttl(1),
+                s: Ttl(0),
+            },
+            embedded: false,
+        };
+        sketch.settle(namespace, copy, Moment(now))
+    };
+    assert_eq!(read(&mut sketch, &space("a"), 1, 0), Ok(()));
+    sketch.report_write(
+        &space("b"),
+        &space("b").record_key("1"),
+        Position(5),
+        Moment(0),
+    );
+    assert_eq!(read(&mut sketch, &space("c"), 1, 999), Err(Refused::Full));
+    assert_eq!(
+        read(&mut sketch, &space("c"), 1, 1_000),
+        Ok(()),
+        "a is gone"
+    );
+    assert_eq!(
+        read(&mut sketch, &space("b"), 4, 29_999),
+        Err(Refused::InvalidatedAt(Position(5)))
+    );
+    // b is forgotten, but not that something changed at 5.
+    assert_eq!(read(&mut sketch, &space("d"), 9, 30_000), Ok(()));
+    assert_eq!(
+        read(&mut sketch, &space("b"), 4, 30_000),
+        Err(Refused::InvalidatedAt(Position(5)))
+    );
+    // What has no room cannot be remembered: nothing read before it is cached anywhere new.
+    sketch.report_write(
+        &space("x"),
+        &space("x").record_key("1"),
+        Position(20),
+        Moment(30_000),
+    );
+    assert_eq!(
+        read(&mut sketch, &space("x"), 19, 60_000),
+        Err(Refused::InvalidatedAt(Position(20)))
+    );
 }

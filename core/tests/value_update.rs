@@ -49,79 +49,82 @@ fn show(document: &RawDocument) -> String {
     String::from_utf8(text).expect("the text is UTF-8")
 }
 
+/// An update, why it is refused, and where.
+const REFUSED: &[(&str, Reason, &str)] = &[
+    ("{}", Reason::Malformed, ""),
+    (r#"{"a":1}"#, Reason::Malformed, "/a"),
+    (r#"{"$set":1}"#, Reason::Malformed, "/$set"),
+    (
+        r#"{"$setOnInsert":{"a":1}}"#,
+        Reason::Unsupported,
+        "/$setOnInsert",
+    ),
+    (r#"{"$set":{"a.$":1}}"#, Reason::Unsupported, "/$set/a.$"),
+    (
+        r#"{"$set":{"a.$[]":1}}"#,
+        Reason::Unsupported,
+        "/$set/a.$[]",
+    ),
+    (r#"{"$set":{"a..b":1}}"#, Reason::Malformed, "/$set/a..b"),
+    (r#"{"$inc":{"a":"1"}}"#, Reason::Malformed, "/$inc/a"),
+    (
+        r#"{"$set":{"a":1},"$inc":{"a.b":1}}"#,
+        Reason::PathConflict,
+        "/$inc/a.b",
+    ),
+    (
+        r#"{"$set":{"a":1},"$inc":{"a":1}}"#,
+        Reason::PathConflict,
+        "/$set/a",
+    ),
+    (
+        r#"{"$set":{"a.b":1,"a-b":2,"a":1}}"#,
+        Reason::PathConflict,
+        "/$set/a.b",
+    ),
+    (
+        r#"{"$rename":{"a":"b"},"$set":{"a":1}}"#,
+        Reason::PathConflict,
+        "/$set/a",
+    ),
+    (
+        r#"{"$rename":{"a":"a.b"}}"#,
+        Reason::Malformed,
+        "/$rename/a",
+    ),
+    (
+        r#"{"$push":{"a":{"$each":[1],"$foo":1}}}"#,
+        Reason::Malformed,
+        "/$push/a/$foo",
+    ),
+    (
+        r#"{"$push":{"a":{"$each":1}}}"#,
+        Reason::Malformed,
+        "/$push/a/$each",
+    ),
+    (r#"{"$pop":{"a":2}}"#, Reason::Malformed, "/$pop/a"),
+    (r#"{"$inc":{"s":1}}"#, Reason::NotApplicable, "/$inc/s"),
+    (r#"{"$inc":{"l":1}}"#, Reason::NotApplicable, "/$inc/l"),
+    (r#"{"$push":{"s":1}}"#, Reason::NotApplicable, "/$push/s"),
+    (r#"{"$set":{"s.x":1}}"#, Reason::NotApplicable, "/$set/s.x"),
+    (r#"{"$set":{"v.x":1}}"#, Reason::NotApplicable, "/$set/v.x"),
+    (r#"{"$set":{"_id":2}}"#, Reason::Immutable, ""),
+    (r#"{"$unset":{"_id":1}}"#, Reason::Immutable, ""),
+    (
+        r#"{"$set":{"v.9999999":1}}"#,
+        Reason::NotApplicable,
+        "/$set/v.9999999",
+    ),
+];
+
 #[test]
 fn refusals_name_their_reason_and_place() {
-    for (update, reason, pointer) in [
-        ("{}", Reason::Malformed, ""),
-        (r#"{"a":1}"#, Reason::Malformed, "/a"),
-        (r#"{"$set":1}"#, Reason::Malformed, "/$set"),
-        (
-            r#"{"$setOnInsert":{"a":1}}"#,
-            Reason::Unsupported,
-            "/$setOnInsert",
-        ),
-        (r#"{"$set":{"a.$":1}}"#, Reason::Unsupported, "/$set/a.$"),
-        (
-            r#"{"$set":{"a.$[]":1}}"#,
-            Reason::Unsupported,
-            "/$set/a.$[]",
-        ),
-        (r#"{"$set":{"a..b":1}}"#, Reason::Malformed, "/$set/a..b"),
-        (r#"{"$inc":{"a":"1"}}"#, Reason::Malformed, "/$inc/a"),
-        (
-            r#"{"$set":{"a":1},"$inc":{"a.b":1}}"#,
-            Reason::PathConflict,
-            "/$inc/a.b",
-        ),
-        (
-            r#"{"$set":{"a":1},"$inc":{"a":1}}"#,
-            Reason::PathConflict,
-            "/$set/a",
-        ),
-        (
-            r#"{"$set":{"a.b":1,"a-b":2,"a":1}}"#,
-            Reason::PathConflict,
-            "/$set/a.b",
-        ),
-        (
-            r#"{"$rename":{"a":"b"},"$set":{"a":1}}"#,
-            Reason::PathConflict,
-            "/$set/a",
-        ),
-        (
-            r#"{"$rename":{"a":"a.b"}}"#,
-            Reason::Malformed,
-            "/$rename/a",
-        ),
-        (
-            r#"{"$push":{"a":{"$each":[1],"$foo":1}}}"#,
-            Reason::Malformed,
-            "/$push/a/$foo",
-        ),
-        (
-            r#"{"$push":{"a":{"$each":1}}}"#,
-            Reason::Malformed,
-            "/$push/a/$each",
-        ),
-        (r#"{"$pop":{"a":2}}"#, Reason::Malformed, "/$pop/a"),
-        (r#"{"$inc":{"s":1}}"#, Reason::NotApplicable, "/$inc/s"),
-        (r#"{"$inc":{"l":1}}"#, Reason::NotApplicable, "/$inc/l"),
-        (r#"{"$push":{"s":1}}"#, Reason::NotApplicable, "/$push/s"),
-        (r#"{"$set":{"s.x":1}}"#, Reason::NotApplicable, "/$set/s.x"),
-        (r#"{"$set":{"v.x":1}}"#, Reason::NotApplicable, "/$set/v.x"),
-        (r#"{"$set":{"_id":2}}"#, Reason::Immutable, ""),
-        (r#"{"$unset":{"_id":1}}"#, Reason::Immutable, ""),
-        (
-            r#"{"$set":{"v.9999999":1}}"#,
-            Reason::NotApplicable,
-            "/$set/v.9999999",
-        ),
-    ] {
+    for (update, reason, pointer) in REFUSED {
         let before = document(r#"{"_id":1,"s":"x","l":9223372036854775807,"v":[1]}"#);
         let error = apply(&before, &document(update)).expect_err(update);
         assert_eq!(
             (error.reason, error.pointer.as_str()),
-            (reason, pointer),
+            (*reason, *pointer),
             "{update}: {error}"
         );
     }

@@ -89,7 +89,7 @@ impl App {
             },
             reads: Semaphore::new(permits(settings.limits.reads_in_flight_max)),
             writes: Arc::new(Semaphore::new(permits(settings.limits.writes_in_flight_max))),
-            metrics: Metrics::default(),
+            metrics: Metrics::new(|registry| parts.pipeline.register(registry)),
             coalescer: Coalescer::default(),
             draining: AtomicBool::new(false),
             declared: Mutex::default(),

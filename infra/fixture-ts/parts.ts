@@ -6,6 +6,7 @@
  * it ends, for then its standard input ends; so no part is left behind.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 /** What a test needs. */
@@ -34,14 +35,13 @@ export interface Parts {
   close(): Promise<void>;
 }
 
-const MANIFEST: string = fileURLToPath(new URL('../../Cargo.toml', import.meta.url));
+/** The fixture's binary, built like the gateway's: `cargo build --workspace --bins`. */
+const BINARY: string = fileURLToPath(new URL('../../target/debug/freshet-fixture', import.meta.url));
 
-/** Starts what is missing and resolves when all of it is ready. The first call may compile the fixture. */
+/** Starts what is missing and resolves when all of it is ready. */
 export async function holdParts(wanted: Wanted): Promise<Parts> {
-  const cargo = ['run', '--quiet', '--manifest-path', MANIFEST, '--package', 'freshet-fixture', '--'];
-  const child = spawn('cargo', [...cargo, 'hold', ...options(wanted)], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
+  if (!existsSync(BINARY)) throw new Error(`${BINARY} is missing: run cargo build --workspace --bins`);
+  const child = spawn(BINARY, ['hold', ...options(wanted)], { stdio: ['pipe', 'pipe', 'inherit'] });
   const held = JSON.parse(await firstLine(child)) as Omit<Parts, 'close'>;
   return { ...held, close: () => letGo(child) };
 }

@@ -5,7 +5,7 @@
  */
 
 /** Entries that are copied with every change. */
-const RECENT_ENTRIES_MAX = 64;
+const RECENT_ENTRIES_MAX = 128;
 
 export type Bounded<V> = readonly [recent: ReadonlyMap<string, V>, rest: ReadonlyMap<string, V>];
 
@@ -27,8 +27,11 @@ export function put<V>(
 ): Bounded<V> {
   const young = new Map(recent).set(key, value);
   if (young.size <= RECENT_ENTRIES_MAX) return [young, rest];
-  // What was put again comes last.
-  const all = new Map([...[...rest].filter(([k]) => !young.has(k)), ...young]);
+  const all = new Map(rest);
+  for (const [k, v] of young) {
+    all.delete(k); // What was put again comes last.
+    all.set(k, v);
+  }
   for (const [k, v] of all) {
     if (all.size <= entriesMax) break;
     all.delete(k);

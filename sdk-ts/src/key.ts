@@ -56,7 +56,7 @@ export async function idSegment(id: unknown): Promise<string> {
   const json = toJson(id);
   const plain = plainIdSegment(json);
   if (plain !== undefined) return plain;
-  const text = (await import('./canonical/index.ts')).valueText(json);
+  const text = (await import('./canonical/index.ts')).idText(json);
   if (text === null) throw new TypeError('Not an id');
   return segment(tildeForm(text));
 }
@@ -106,7 +106,7 @@ export async function queryAddress(path: string, query: Query): Promise<Address>
     ['filter', filter, '{}'],
     ['limit', `${limit}`, '100'],
     ['rep', rep, 'relaxed'],
-    ['skip', `${skip}`, '0'],
+    ['skip', after ? '0' : `${skip}`, '0'], // The cursor says where to begin.
     ['sort', sortText(sort), ''],
     ['view', view, 'objects'],
   ]);

@@ -6,7 +6,7 @@ import { type Bounded, empty, lookup, put } from './bounded.ts';
 import type { Sketch } from './sketch.ts';
 
 /** Keys and collections of which something is known. Those beyond are forgotten, the oldest first. */
-export const KNOWN_KEYS_MAX = 20_000;
+export const KNOWN_KEYS_MAX = 10_000;
 
 /** A sketch and when its request was sent. */
 export interface Held {

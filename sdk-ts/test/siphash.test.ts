@@ -46,11 +46,19 @@ const OFFICIAL =
     ' ',
   );
 
-test.each(OFFICIAL.map((hex, length) => ({ hex, length })))('official vector of length $length', ({ hex, length }) => {
-  const salt: Salt = [0x03020100, 0x07060504, 0x0b0a0908, 0x0f0e0d0c];
-  const words = Uint32Array.from(siphash(salt, Uint8Array.from({ length }, (_, i) => i)));
-  expect(Buffer.from(words.buffer).toString('hex')).toBe(hex);
-});
+test.each(OFFICIAL.map((hex, length) => ({ hex, length })))(
+  'official vector of length $length',
+  ({ hex, length }) => {
+    const salt: Salt = [0x03020100, 0x07060504, 0x0b0a0908, 0x0f0e0d0c];
+    const words = Uint32Array.from(
+      siphash(
+        salt,
+        Uint8Array.from({ length }, (_, i) => i),
+      ),
+    );
+    expect(Buffer.from(words.buffer).toString('hex')).toBe(hex);
+  },
+);
 
 test('equals the 64-bit reference on any salt and message', () => {
   const word = fc.nat({ max: 0xffff_ffff });

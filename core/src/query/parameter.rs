@@ -1,6 +1,7 @@
 //! The texts of parameters: integers, words, signed paths. Strict, so that a request has one meaning.
 
 use super::{PATH_COMPONENTS_MAX, QueryError, QueryErrorKind};
+use crate::value::path::{INDEXES_MAX, Path};
 
 /// Why a text is not a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,8 +16,10 @@ pub enum PathError {
     /// U+0000, which BSON names cannot hold.
     #[error("a path cannot hold U+0000")]
     Nul,
-    /// More components than [`PATH_COMPONENTS_MAX`].
-    #[error("a path has at most {PATH_COMPONENTS_MAX} components")]
+    /// More components than [`PATH_COMPONENTS_MAX`], or more numbers among them than [`INDEXES_MAX`].
+    #[error(
+        "a path has at most {PATH_COMPONENTS_MAX} components, at most {INDEXES_MAX} of them numbers"
+    )]
     TooLong,
 }
 
@@ -25,18 +28,21 @@ pub(super) fn check_path(path: &str) -> Result<(), PathError> {
     if path.contains('\0') {
         return Err(PathError::Nul);
     }
-    for (index, component) in path.split('.').enumerate() {
-        if component.is_empty() {
-            return Err(PathError::Empty);
-        }
-        if component.starts_with('$') {
-            return Err(PathError::Dollar);
-        }
-        if index == PATH_COMPONENTS_MAX {
-            return Err(PathError::TooLong);
-        }
+    if path.split('.').any(str::is_empty) {
+        return Err(PathError::Empty);
     }
-    Ok(())
+    if path.split('.').any(|component| component.starts_with('$')) {
+        return Err(PathError::Dollar);
+    }
+    check_length(path)
+}
+
+/// Whether a path is short enough to be followed.
+pub(super) fn check_length(path: &str) -> Result<(), PathError> {
+    match path.split('.').count() > PATH_COMPONENTS_MAX || Path::new(path).indexes() > INDEXES_MAX {
+        true => Err(PathError::TooLong),
+        false => Ok(()),
+    }
 }
 
 /// A path and whether a minus stands before it.

@@ -130,6 +130,21 @@ impl Projection {
         self.paths().map(signed).collect::<Vec<_>>().join(",")
     }
 
+    /// This projection with `_id` besides: what to ask of the database, since cursors and references need the
+    /// id. Applying `self` to what it shows gives what `self` alone would show.
+    #[must_use]
+    pub fn with_id(&self) -> Projection {
+        let mut shown = self.clone();
+        if shown.paths.get("_id") == Some(&false) {
+            shown.paths.remove("_id");
+            match shown.kind {
+                Kind::Include => drop(shown.tree.0.insert("_id".into(), Tree::default())),
+                Kind::Exclude => drop(shown.tree.0.remove("_id")),
+            }
+        }
+        shown
+    }
+
     /// The document the database is given.
     #[must_use]
     pub fn to_document(&self) -> RawDocumentBuf {

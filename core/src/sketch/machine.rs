@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use super::Epoch;
-use super::counting::{BITS_MIN, bits_for, unite};
+use super::counting::{BITS_MIN, CountingFilter, bits_for, unite};
 use super::recent::Recent;
 use super::space::{Issued, Space};
 use crate::freshness::Lifetimes;
@@ -148,7 +148,7 @@ impl Sketch {
             client_ms: self.limits.client_ms(copy.lifetimes),
         };
         let full = self.keys >= self.limits.keys_max;
-        let Some(space) = self.space(namespace) else {
+        let Some(space) = self.space(namespace, now) else {
             return Err(Refused::Full);
         };
         let before = space.len();
@@ -168,7 +168,7 @@ impl Sketch {
         position: Position,
         now: Moment,
     ) -> bool {
-        if let Some(space) = self.space(namespace) {
+        if let Some(space) = self.space(namespace, now) {
             return space.report_write(key, position, now);
         }
         // No room to remember it: nothing read before it may be cached anywhere new.
@@ -178,7 +178,7 @@ impl Sketch {
 
     /// The whole collection changed.
     pub fn report_collection(&mut self, namespace: &Namespace, position: Position, now: Moment) {
-        match self.space(namespace) {
+        match self.space(namespace, now) {
             Some(space) => space.report_all(position, now),
             None => self.floor = self.floor.max(position),
         }
@@ -207,11 +207,7 @@ impl Sketch {
                 stale_keys: 0,
             };
         }
-        self.keys = 0;
-        for space in self.spaces.values_mut() {
-            space.expire(now, usize::MAX);
-            self.keys += space.len();
-        }
+        self.expire(now);
         let stale_keys = namespaces
             .iter()
             .filter_map(|n| self.spaces.get(n))
@@ -222,12 +218,13 @@ impl Sketch {
         for namespace in namespaces {
             if let Some(space) = self.spaces.get_mut(namespace) {
                 space.grow_to(m);
-                m = m.max(space.filter().m());
+                m = m.max(space.filter().map_or(0, CountingFilter::m));
             }
         }
         let mut bits = vec![0; m as usize / 8];
-        for space in namespaces.iter().filter_map(|n| self.spaces.get(n)) {
-            unite(&mut bits, m, space.filter().bits(), space.filter().m());
+        let spaces = namespaces.iter().filter_map(|n| self.spaces.get(n));
+        for filter in spaces.filter_map(Space::filter) {
+            unite(&mut bits, m, filter.bits(), filter.m());
         }
         Union {
             saturated: false,
@@ -237,8 +234,28 @@ impl Sketch {
         }
     }
 
-    fn space(&mut self, namespace: &Namespace) -> Option<&mut Space> {
+    /// Takes out all that is past its horizon, and collections of which nothing is left.
+    fn expire(&mut self, now: Moment) {
+        self.keys = 0;
+        let (keys, floor) = (&mut self.keys, &mut self.floor);
+        self.spaces.retain(|_, space| {
+            space.expire(now, usize::MAX);
+            *keys += space.len();
+            match space.idle_above(now) {
+                Some(below) => {
+                    *floor = below.max(*floor);
+                    false
+                }
+                None => true,
+            }
+        });
+    }
+
+    fn space(&mut self, namespace: &Namespace, now: Moment) -> Option<&mut Space> {
         if !self.spaces.contains_key(namespace) {
+            if self.spaces.len() >= self.limits.collections_max {
+                self.expire(now);
+            }
             if self.spaces.len() >= self.limits.collections_max {
                 return None;
             }

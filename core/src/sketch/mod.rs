@@ -9,6 +9,8 @@ pub mod recent;
 mod space;
 pub mod wire;
 
+pub use machine::Limits;
+
 /// One life of the sketch: what was issued in an earlier one is no longer accounted for (rule C8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Epoch {

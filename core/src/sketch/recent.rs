@@ -73,6 +73,12 @@ impl Recent {
         self.floor
     }
 
+    /// Whether nothing is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Forgets what is older than the retention, or too much; the floor rises with it.
     pub fn forget(&mut self, now: Moment) {
         while let Some((at, key, position)) = self.queue.front() {

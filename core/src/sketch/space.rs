@@ -47,7 +47,8 @@ pub(super) struct Space {
     entries: HashMap<Key, Entry>,
     /// When to look at an entry again. Void items are swept out when they are the most.
     due: BinaryHeap<Reverse<(Moment, Key)>>,
-    filter: CountingFilter,
+    /// None while nothing is stale: most collections need no counters most of the time.
+    filter: Option<CountingFilter>,
     stale_keys: usize,
 }
 
@@ -57,7 +58,7 @@ impl Space {
             recent,
             entries: HashMap::new(),
             due: BinaryHeap::new(),
-            filter: CountingFilter::new(BITS_MIN),
+            filter: None,
             stale_keys: 0,
         }
     }
@@ -143,9 +144,13 @@ impl Space {
             return;
         }
         entry.counted = true;
-        self.filter.insert(entry.halves);
+        let filter = self
+            .filter
+            .get_or_insert_with(|| CountingFilter::new(BITS_MIN));
+        filter.insert(entry.halves);
         self.stale_keys += 1;
-        if self.stale_keys > keys_at_target(self.filter.m()) && self.filter.m() < BITS_MAX {
+        let m = filter.m();
+        if self.stale_keys > keys_at_target(m) && m < BITS_MAX {
             self.rebuild(bits_for(self.stale_keys));
         }
     }
@@ -202,7 +207,9 @@ impl Space {
             entry.stale = entry.stale.filter(|stale| stale.until > now);
             if entry.stale.is_none() && entry.counted {
                 entry.counted = false;
-                self.filter.remove(entry.halves);
+                if let Some(filter) = &mut self.filter {
+                    filter.remove(entry.halves);
+                }
                 self.stale_keys -= 1;
             }
             let next = [entry.fresh, entry.stale]
@@ -220,20 +227,35 @@ impl Space {
                 }
             }
         }
-        if self.filter.m() > BITS_MIN && self.stale_keys < keys_at_target(self.filter.m()) / 16 {
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
+        let Some(filter) = &self.filter else { return };
+        let m = filter.m();
+        if self.stale_keys == 0 {
+            self.filter = None;
+        } else if m > BITS_MIN && self.stale_keys < keys_at_target(m) / 16 {
             self.rebuild(bits_for(self.stale_keys * 2));
         }
     }
 
     /// Makes the filter larger, for a union that needs it.
     pub(super) fn grow_to(&mut self, m: u32) {
-        if m > self.filter.m() {
+        if self.filter.as_ref().is_some_and(|filter| filter.m() < m) {
             self.rebuild(m);
         }
     }
 
-    pub(super) fn filter(&self) -> &CountingFilter {
-        &self.filter
+    /// None: nothing is stale.
+    pub(super) fn filter(&self) -> Option<&CountingFilter> {
+        self.filter.as_ref()
+    }
+
+    /// Whether nothing would be lost with it but the floor, which is answered.
+    pub(super) fn idle_above(&mut self, now: Moment) -> Option<Position> {
+        self.recent.forget(now);
+        (self.entries.is_empty() && self.recent.is_empty()).then(|| self.recent.floor())
     }
 
     pub(super) fn stale_keys(&self) -> usize {
@@ -246,10 +268,11 @@ impl Space {
     }
 
     fn rebuild(&mut self, m: u32) {
-        self.filter = CountingFilter::new(m);
+        let mut filter = CountingFilter::new(m);
         for entry in self.entries.values().filter(|entry| entry.counted) {
-            self.filter.insert(entry.halves);
+            filter.insert(entry.halves);
         }
+        self.filter = Some(filter);
     }
 }
 

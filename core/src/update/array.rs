@@ -1,6 +1,7 @@
 //! The array operators: `$push` with its modifiers, `$addToSet`, `$pull`, `$pop`.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use bson::{RawBson, RawBsonRef, RawDocumentBuf};
 
@@ -108,12 +109,36 @@ fn at<'a>(element: RawBsonRef<'a>, path: &Path) -> RawBsonRef<'a> {
 
 /// Appends the members of the array `values` that are not there yet.
 pub(super) fn add_to_set<'a>(items: &mut Vec<Node<'a>>, values: &'a RawBson) {
+    let mut known: BTreeSet<Ordered<'_>> = items.iter().map(|item| Ordered(raw(item))).collect();
     for value in members(values) {
-        if !items.iter().any(|item| equal(raw(item), value)) {
+        if known.insert(Ordered(value)) {
             items.push(Node::Raw(value));
         }
     }
 }
+
+/// A value in MongoDB's order.
+struct Ordered<'a>(RawBsonRef<'a>);
+
+impl Ord for Ordered<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        compare(self.0, other.0)
+    }
+}
+
+impl PartialOrd for Ordered<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ordered<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Ordered<'_> {}
 
 /// Removes what the pattern matches.
 pub(super) fn pull(

@@ -6,7 +6,8 @@
 //! whatever its type. An array directly inside an array is entered only by an index. An array at the end
 //! is itself a value, and each of its elements is one too; not so if an index selected it.
 //!
-//! Nothing is allocated. Recursion goes one level per array, hence no deeper than the document.
+//! Nothing is allocated. Recursion goes one level per array, hence no deeper than the document. Whoever takes
+//! a path from outside refuses it beyond [`INDEXES_MAX`].
 
 use std::ops::ControlFlow;
 
@@ -27,6 +28,10 @@ struct Part {
     /// The index that the component is, in its one spelling: no sign, no leading zero.
     index: Option<usize>,
 }
+
+/// Components that are array indexes, as far as a path read from outside may have them: each can double the
+/// ways through a document, as an index and as a name. Twelve keep a walk below 4096 ways.
+pub const INDEXES_MAX: usize = 12;
 
 /// Something that a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -81,6 +86,15 @@ impl Path {
     /// The components' names.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.parts.iter().map(|part| self.name(part))
+    }
+
+    /// How many components are array indexes: see [`INDEXES_MAX`].
+    #[must_use]
+    pub fn indexes(&self) -> usize {
+        self.parts
+            .iter()
+            .filter(|part| part.index.is_some())
+            .count()
     }
 
     /// Calls `visit` with everything the path leads to, until it breaks.

@@ -132,6 +132,10 @@ struct Selected<'a, 'p> {
 }
 
 impl<'p> Track<'_, 'p> {
+    fn is_done_or_selected(&self) -> bool {
+        self.rest.is_empty() || self.selected.is_some()
+    }
+
     fn new(path: &'p Path) -> Self {
         Track {
             // Reversed: the next component is the last.
@@ -198,10 +202,35 @@ impl<'a, 'p> Expansion<'a, 'p> {
         for track in &mut tracks {
             track.selected = select(track, array_as_document(array));
         }
+        if tracks.iter().all(Track::is_done_or_selected)
+            && through.iter().all(|at| tracks[*at].selected.is_some())
+        {
+            return self.indexed(tracks, array);
+        }
         for value in elements(array) {
             self.element(tracks.clone(), &through, value, whole)?;
         }
         Ok(())
+    }
+
+    /// Every path goes on at an index of the array: all elements give the same key, so one is enough. (Going
+    /// through all of them would be as much work as the lengths of nested arrays multiplied.)
+    fn indexed(
+        &mut self,
+        tracks: Vec<Track<'a, 'p>>,
+        array: &'a RawArray,
+    ) -> Result<(), SortError> {
+        let ambiguous = |document: &RawDocument| {
+            let mut names = tracks.iter().filter_map(|track| track.rest.last());
+            names.any(|(name, _)| field(document, name).is_some())
+        };
+        if elements(array)
+            .filter_map(RawBsonRef::as_document)
+            .any(ambiguous)
+        {
+            return Err(SortError::AmbiguousIndex);
+        }
+        self.expand(tracks, empty())
     }
 
     /// One element of the array that the paths `through` run into or end at.
@@ -278,5 +307,51 @@ fn follow<'a>(
             value if rest.is_empty() => return Some(value),
             _ => return None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ejson::parse_document;
+    use super::*;
+
+    fn up(path: &str) -> (Path, Direction) {
+        (Path::new(path), Direction::Ascending)
+    }
+
+    #[test]
+    fn an_array_stands_for_its_smallest_or_largest_element() {
+        let document =
+            parse_document(br#"{"a":[3,1,2],"e":[],"b":[{"c":5},{"c":[9,4]},7]}"#).unwrap();
+        for (path, direction, key) in [
+            ("a", Direction::Ascending, RawBsonRef::Int32(1)),
+            ("a", Direction::Descending, RawBsonRef::Int32(3)),
+            ("e", Direction::Ascending, RawBsonRef::Undefined),
+            ("x.y", Direction::Ascending, RawBsonRef::Null),
+            ("b.c", Direction::Ascending, RawBsonRef::Null),
+            ("b.c", Direction::Descending, RawBsonRef::Int32(9)),
+            ("a.1", Direction::Ascending, RawBsonRef::Int32(1)),
+        ] {
+            assert_eq!(
+                extract(&document, &Path::new(path), direction),
+                Ok(key),
+                "{path}"
+            );
+        }
+        let parallel = sort_key(&document, &[up("a"), up("b.c")]);
+        assert_eq!(parallel, Err(SortError::ParallelArrays));
+    }
+
+    #[test]
+    fn indexes_into_nested_arrays_do_not_multiply() {
+        // Thirty levels of a hundred elements each.
+        let ones = "1,".repeat(99);
+        let text = (0..30).fold("1".to_owned(), |inner, _| format!("[{inner},{ones}1]"));
+        let document = parse_document(format!("{{\"a\":{text}}}").as_bytes()).unwrap();
+        let path = format!("a{}", ".0".repeat(30));
+        assert_eq!(
+            sort_key(&document, &[up(&path)]),
+            Ok(vec![RawBsonRef::Int32(1)])
+        );
     }
 }

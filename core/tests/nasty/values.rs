@@ -112,7 +112,6 @@ impl Nasty {
                 "5",
                 "-1",
                 "NaN",
-                "-NaN",
                 "Infinity",
                 "-Infinity",
                 "0.1",
@@ -201,10 +200,12 @@ impl Nasty {
         regex(source, options)
     }
 
-    /// A type that only stored documents have.
+    /// A value that only stored documents have.
     fn deprecated(&mut self) -> RawBson {
-        match self.below(5) {
+        match self.below(6) {
             0..2 => RawBson::Undefined,
+            // As an `_id` it loses its sign where the server answers from the index.
+            4 => decimal("-NaN"),
             2 => RawBson::Symbol("a".to_owned()),
             3 => RawBson::JavaScriptCode("a".to_owned()),
             _ => RawBson::JavaScriptCodeWithScope(RawJavaScriptCodeWithScope {

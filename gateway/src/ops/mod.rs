@@ -8,7 +8,6 @@ use crate::error::Problem;
 use crate::respond::{self, Reply};
 use crate::route::{Operation, Params};
 use crate::server::Body;
-use crate::telemetry::metrics::Snapshot;
 
 /// The description of the interface.
 pub const OPENAPI: &str = include_str!("openapi.json");
@@ -30,7 +29,7 @@ pub async fn reply(app: &App, operation: Operation, params: &Params) -> Result<R
         Operation::Ready => Ok(ready(app).await),
         Operation::Metrics => {
             let text = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-            Ok(respond::private_body(StatusCode::OK, text, app.metrics.text(snapshot(app))))
+            Ok(respond::private_body(StatusCode::OK, text, metrics(app)))
         }
         Operation::OpenApi => Ok(respond::private_body(StatusCode::OK, json, OPENAPI)),
         Operation::Landing if app.activity.is_some() => {
@@ -92,16 +91,7 @@ async fn ready(app: &App) -> Reply {
     respond::private_body(status, respond::JSON, body.to_string())
 }
 
-fn snapshot(app: &App) -> Snapshot {
-    let (tier_entries, tier_bytes) = app.tier.size();
-    let pipeline = app.pipeline.status();
-    Snapshot {
-        tier_entries: tier_entries as u64,
-        tier_bytes,
-        active_queries: pipeline.active_queries as u64,
-        purges_pending: pipeline.purges_pending as u64,
-        watermark_age_ms: pipeline.watermark_age_ms,
-        invalidation_ms: u64::from(pipeline.invalidation_ms),
-        saturated: pipeline.saturated,
-    }
+fn metrics(app: &App) -> String {
+    let (entries, bytes) = app.tier.size();
+    app.metrics.text(entries as u64, bytes)
 }

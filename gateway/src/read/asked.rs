@@ -99,7 +99,7 @@ impl Asked {
         }
         if let Asked::Query(query) = self {
             if query.limit > rule.limit_max {
-                let detail = format!("at most {} on this collection", rule.limit_max);
+                let detail = format!("at most {} on this collection, where it has to be named", rule.limit_max);
                 return Err(Problem::malformed(detail).of_parameter("limit"));
             }
             if query.skip > rule.skip_max {

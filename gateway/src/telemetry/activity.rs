@@ -88,10 +88,11 @@ pub struct Watched {
 
 impl freshet_invalidation::Tier for Watched {
     fn drop_keys(&self, keys: &[Key]) {
-        self.tier.drop_keys(keys);
         for key in keys {
-            let key = key.as_str().to_owned();
-            self.activity.add(Event::Invalidated { key }, self.clock.wall_ms());
+            if self.tier.invalidate(key) {
+                let key = key.as_str().to_owned();
+                self.activity.add(Event::Invalidated { key }, self.clock.wall_ms());
+            }
         }
     }
 

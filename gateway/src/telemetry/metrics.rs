@@ -61,63 +61,38 @@ pub struct Metrics {
     tier_results: Family<ResultLabels, Counter>,
     /// The one counter on the path of a tier hit.
     hits: Counter,
-    live: Live,
-}
-
-/// What is looked up when somebody asks.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Snapshot {
-    /// Answers in the tier.
-    pub tier_entries: u64,
-    /// Their size.
-    pub tier_bytes: u64,
-    /// Queries watched.
-    pub active_queries: u64,
-    /// Purges not confirmed.
-    pub purges_pending: u64,
-    /// Age of the watermark, in milliseconds.
-    pub watermark_age_ms: u64,
-    /// Δ_inv, in milliseconds.
-    pub invalidation_ms: u64,
-    /// The sketch contains everything.
-    pub saturated: bool,
+    size: Size,
 }
 
 #[derive(Default)]
-struct Live {
-    tier_entries: Gauge<u64, AtomicU64>,
-    tier_bytes: Gauge<u64, AtomicU64>,
-    active_queries: Gauge<u64, AtomicU64>,
-    purges_pending: Gauge<u64, AtomicU64>,
-    watermark_age_ms: Gauge<u64, AtomicU64>,
-    invalidation_ms: Gauge<u64, AtomicU64>,
-    saturated: Gauge<u64, AtomicU64>,
+struct Size {
+    entries: Gauge<u64, AtomicU64>,
+    bytes: Gauge<u64, AtomicU64>,
 }
 
 fn seconds() -> Seconds {
     Histogram::new(exponential_buckets(0.000_25, 2.0, 16))
 }
 
-impl Default for Metrics {
-    fn default() -> Metrics {
-        let mut registry = Registry::with_prefix("freshet");
+impl Metrics {
+    /// Metrics in a registry of their own; `more` adds those of other parts.
+    #[must_use]
+    pub fn new(more: impl FnOnce(&mut Registry)) -> Metrics {
+        let mut registry = Registry::default();
+        more(&mut registry);
+        let own = registry.sub_registry_with_prefix("freshet");
         let requests = Family::default();
-        registry.register("requests", "Requests that were not tier hits", requests.clone());
+        own.register("requests", "Requests that went past the first look into the tier", requests.clone());
         let duration = Family::new_with_constructor(seconds as fn() -> Seconds);
-        registry.register_with_unit("request_duration", "Time to answer, tier hits apart", Unit::Seconds, duration.clone());
+        own.register_with_unit("request_duration", "Time to answer them", Unit::Seconds, duration.clone());
         let not_cached: Family<ReasonLabels, Counter> = Family::default();
-        registry.register("not_cached", "Answers that no cache may keep, by reason", not_cached.clone());
+        own.register("not_cached", "Answers that no cache may keep, by reason", not_cached.clone());
         let tier_results: Family<ResultLabels, Counter> = Family::default();
-        registry.register("tier_results", "What the gateway's own tier did for cacheable reads", tier_results.clone());
+        own.register("tier_results", "What the gateway's own tier did for cacheable reads", tier_results.clone());
         let hits = tier_results.get_or_create(&ResultLabels { result: "hit" }).clone();
-        let live = Live::default();
-        registry.register("tier_entries", "Answers in the tier", live.tier_entries.clone());
-        registry.register_with_unit("tier_size", "Size of the tier", Unit::Bytes, live.tier_bytes.clone());
-        registry.register("active_queries", "Queries watched for changes", live.active_queries.clone());
-        registry.register("purges_pending", "Purges not confirmed", live.purges_pending.clone());
-        registry.register("watermark_age_ms", "Age of the watermark in milliseconds", live.watermark_age_ms.clone());
-        registry.register("invalidation_ms", "Bound from write to confirmed purge in milliseconds; 4294967295 is unbounded", live.invalidation_ms.clone());
-        registry.register("sketch_saturated", "1 while the sketch contains everything", live.saturated.clone());
+        let size = Size::default();
+        own.register("tier_entries", "Answers in the tier", size.entries.clone());
+        own.register_with_unit("tier_size", "Size of the tier", Unit::Bytes, size.bytes.clone());
         Metrics {
             registry,
             requests,
@@ -125,12 +100,10 @@ impl Default for Metrics {
             not_cached,
             tier_results,
             hits,
-            live,
+            size,
         }
     }
-}
 
-impl Metrics {
     /// A request was answered by the tier before it was even parsed.
     pub fn hit(&self) {
         self.hits.inc();
@@ -171,17 +144,11 @@ impl Metrics {
         self.tier_results.get_or_create(&ResultLabels { result }).inc();
     }
 
-    /// The text form.
+    /// The text form, with the tier's entries and bytes as they are now.
     #[must_use]
-    pub fn text(&self, snapshot: Snapshot) -> String {
-        let live = &self.live;
-        live.tier_entries.set(snapshot.tier_entries);
-        live.tier_bytes.set(snapshot.tier_bytes);
-        live.active_queries.set(snapshot.active_queries);
-        live.purges_pending.set(snapshot.purges_pending);
-        live.watermark_age_ms.set(snapshot.watermark_age_ms);
-        live.invalidation_ms.set(snapshot.invalidation_ms);
-        live.saturated.set(u64::from(snapshot.saturated));
+    pub fn text(&self, tier_entries: u64, tier_bytes: u64) -> String {
+        self.size.entries.set(tier_entries);
+        self.size.bytes.set(tier_bytes);
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);

@@ -100,10 +100,10 @@ impl Tier {
     }
 
     /// From now on, nothing of this key that was filled before is served. A record's key stands for all its
-    /// representations.
-    pub fn invalidate(&self, key: &Key) {
+    /// representations. Says whether the key itself was held.
+    pub fn invalidate(&self, key: &Key) -> bool {
         self.slots[slot_of(base(key.as_str()))].fetch_add(1, Ordering::AcqRel);
-        self.entries.remove(key.as_str());
+        self.entries.remove(key.as_str()).is_some()
     }
 
     /// The same for everything of a collection.

@@ -16,6 +16,7 @@ use crate::auth::access::Rule;
 use crate::error::{Kind, Problem};
 use crate::respond::{self, FRESHET_POSITION, Reply};
 use crate::server::Body;
+use crate::telemetry::activity::Event;
 use crate::store::{Decide, Decision, Refused, StoreError, Transacted, Written};
 
 /// What was written, and how it is answered.
@@ -37,7 +38,11 @@ pub async fn write(app: &App, rule: &Rule, request: &Request) -> Result<Reply, P
     };
     app.pipeline.observe(done.position);
     for key in plan.keys()? {
-        app.tier.invalidate(&key);
+        let held = app.tier.invalidate(&key);
+        if let (true, Some(activity)) = (held, &app.activity) {
+            let key = key.as_str().to_owned();
+            activity.add(Event::Invalidated { key }, app.clock.wall_ms());
+        }
     }
     Ok(respond(done))
 }

@@ -183,9 +183,8 @@ impl Outbox {
                 warn!(node = self.nodes[node].name(), %error, keys = keys.len(), "a purge failed");
             }
             let done = self.settle(node, &keys, sent, purged.is_ok());
-            // Nobody listens once the pipeline stops.
-            if !done.is_empty() && confirmed.send(done).await.is_err() {
-                return;
+            if !done.is_empty() {
+                hand_on(done, confirmed).await;
             }
         }
     }
@@ -225,6 +224,23 @@ impl Outbox {
         let due = self.state.lock().queue.next_due(node);
         let wait = due.map_or(STEP_MS_MAX, |at| at.since(now).clamp(1, STEP_MS_MAX));
         tokio::time::sleep(Duration::from_millis(wait)).await;
+    }
+}
+
+/// Purges do not wait for a sketch that is slow to hear of them: what it does not hear keeps its long
+/// horizon. That a database was purged is worth the wait.
+async fn hand_on(done: Vec<Confirmed>, confirmed: &mpsc::Sender<Vec<Confirmed>>) {
+    let whole = done
+        .iter()
+        .any(|one| matches!(one.target, Target::Database(..)));
+    // A closed channel: the pipeline stops.
+    if whole {
+        let _ = confirmed.send(done).await;
+    } else if let Err(mpsc::error::TrySendError::Full(done)) = confirmed.try_send(done) {
+        debug!(
+            purges = done.len(),
+            "confirmations are dropped, the sketch is slow"
+        );
     }
 }
 

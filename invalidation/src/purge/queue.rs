@@ -145,11 +145,16 @@ impl Queue {
                 };
                 self.items.insert(order.surrogate, item);
             }
+            Some(item) if matches!(order.target, Target::Database(_, epoch) if epoch > 0) => {
+                // A new epoch: whatever was pending is in it, and nothing earlier may confirm it.
+                item.target = order.target;
+                item.next = None;
+                item.current = Generation {
+                    since: item.current.since.min(since),
+                    ..fresh
+                };
+            }
             Some(item) => {
-                // A new epoch's order stands for the old one's too.
-                if matches!(order.target, Target::Database(_, epoch) if epoch > 0) {
-                    item.target = order.target;
-                }
                 item.next = Some(match item.next {
                     None => fresh,
                     Some(next) => Generation {

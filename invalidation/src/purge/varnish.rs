@@ -69,11 +69,22 @@ impl Purger for Varnish {
     }
 
     async fn purge(&self, keys: &[SurrogateKey]) -> Result<(), PurgeError> {
-        // An empty list must not be understood as anything (bugs: split("") is [""]).
-        if keys.is_empty() {
-            return Ok(());
+        // No key, no request: an empty list must not be understood as anything.
+        for some in keys.chunks(KEYS_PER_REQUEST_MAX) {
+            self.send(some).await?;
         }
+        Ok(())
+    }
+}
+
+/// Keys in one request: 35 bytes each, and Varnish refuses a header above 8 KiB (`http_req_hdr_len`).
+const KEYS_PER_REQUEST_MAX: usize = 200;
+
+impl Varnish {
+    async fn send(&self, keys: &[SurrogateKey]) -> Result<(), PurgeError> {
         let list: Vec<String> = keys.iter().map(SurrogateKey::to_string).collect();
+        let unreachable =
+            |error: reqwest::Error| PurgeError::Unreachable(error.without_url().to_string());
         let response = self
             .client
             .request(self.method.clone(), self.url.clone())
@@ -81,14 +92,12 @@ impl Purger for Varnish {
             .header("freshet-purge-secret", self.secret.clone())
             .send()
             .await
-            .map_err(|error| PurgeError::Unreachable(error.without_url().to_string()))?;
+            .map_err(unreachable)?;
         let status = response.status();
         // Read to the end, so that the connection can be used again.
-        let body = response.bytes().await;
+        response.bytes().await.map_err(unreachable)?;
         match status {
-            StatusCode::OK => body
-                .map(drop)
-                .map_err(|error| PurgeError::Unreachable(error.without_url().to_string())),
+            StatusCode::OK => Ok(()),
             other => Err(PurgeError::Refused(other.as_u16())),
         }
     }

@@ -22,10 +22,10 @@ function clauses(filter: JsonObject): Clause[] {
     if (name === '$comment') return [];
     if (name === '$and') return members(operand).flatMap(clauses);
     need(/^\$n?or$/.test(name));
-    const alternatives = members(operand);
-    const distinct = sortedSet(alternatives.map(filterValue));
+    const alternatives = members(operand).map(clauses);
+    const distinct = sortedSet(alternatives.map(conjunction));
     return name === '$or' && distinct.length === 1
-      ? clauses(alternatives[0] as JsonObject)
+      ? (alternatives[0] as Clause[])
       : [[null, [name, array(distinct)]]];
   });
 }
@@ -48,7 +48,11 @@ function byPathOperatorOperand([a, [f, x]]: Clause, [b, [g, y]]: Clause): number
 
 /** The canonical form of a filter, as a value. */
 export function filterValue(filter: JsonObject): Value {
-  const distinct = new Map(clauses(filter).map((clause) => [object([field(clause)])[1], clause]));
+  return conjunction(clauses(filter));
+}
+
+function conjunction(all: readonly Clause[]): Value {
+  const distinct = new Map(all.map((clause) => [object([field(clause)])[1], clause]));
   const paths = new Map<string, Operation[]>();
   const fields: Operation[] = [];
   const rest: Value[] = [];

@@ -82,7 +82,7 @@ function types(j: Json): Value {
 
 function elementMatch(j: Json): Value {
   need(isDocument(j));
-  return isOperators(j) && !/^\$(and|n?or)$/.test(Object.keys(j)[0] as string)
+  return isOperators(j) && !/^\$(and|n?or|comment)$/.test(Object.keys(j)[0] as string)
     ? operatorObject(operations(j))
     : filterValue(j);
 }

@@ -3,7 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::parse::{Class, Shorthand, Tree};
+use super::class::{Class, Shorthand};
+use super::parse::Tree;
 use super::{Options, RegexReason};
 
 /// Scripts in which PCRE 8.4x and the `regex` crate fold case alike, but for the two lists below: Latin up to

@@ -2,6 +2,7 @@
 //! written for the `regex` crate with the same meaning (`emit.rs`), or refused with a reason. The automaton's time
 //! is linear in the text, which is why nobody can stall the matcher with a pattern.
 
+mod class;
 mod emit;
 mod parse;
 

@@ -4,12 +4,16 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
+use super::class::{Class, shorthand};
 use super::{Options, RegexReason};
 
 /// The deepest nesting of groups.
 const GROUP_DEPTH_MAX: usize = 32;
 /// The largest repetition count.
 const REPETITIONS_MAX: u32 = 1_000;
+
+/// How often unbounded repetition may be repeated.
+const NESTED_REPETITIONS_MAX: u32 = 3;
 
 /// A pattern.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,21 +44,6 @@ pub(super) enum Tree {
     WordBoundary,
 }
 
-/// A character class.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Class {
-    pub(super) negated: bool,
-    pub(super) ranges: Vec<(char, char)>,
-    pub(super) shorthands: Vec<Shorthand>,
-}
-
-/// `\d`, `\w`, `\s` and their complements: ASCII, since MongoDB compiles without Unicode properties.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Shorthand {
-    pub(super) letter: char,
-    pub(super) negated: bool,
-}
-
 /// Reads a pattern; options that it sets for itself at its head (`(?i)`) are added to those given.
 pub(super) fn pattern(source: &str, options: Options) -> Result<(Tree, Options), RegexReason> {
     let mut reader = Reader {
@@ -70,19 +59,19 @@ pub(super) fn pattern(source: &str, options: Options) -> Result<(Tree, Options),
     }
 }
 
-struct Reader<'s> {
-    rest: Peekable<Chars<'s>>,
+pub(super) struct Reader<'s> {
+    pub(super) rest: Peekable<Chars<'s>>,
     options: Options,
     depth: usize,
 }
 
 impl<'s> Reader<'s> {
-    fn eat(&mut self, expected: char) -> bool {
+    pub(super) fn eat(&mut self, expected: char) -> bool {
         self.rest.next_if_eq(&expected).is_some()
     }
 
     /// What follows, when it begins with `prefix`.
-    fn after(&self, prefix: &str) -> Option<Peekable<Chars<'s>>> {
+    pub(super) fn after(&self, prefix: &str) -> Option<Peekable<Chars<'s>>> {
         let mut ahead = self.rest.clone();
         prefix
             .chars()
@@ -205,7 +194,8 @@ impl<'s> Reader<'s> {
         if spaced || assertion || possessive || self.quantifier()?.is_some() {
             return Err(RegexReason::Quantifier);
         }
-        if max.is_none() && has_unbounded(&atom) {
+        // Here PCRE's back-tracking explodes, and the server gives up with "no match" after 10^7 steps.
+        if max.is_none_or(|max| max > NESTED_REPETITIONS_MAX) && has_unbounded(&atom) {
             return Err(RegexReason::Nested);
         }
         Ok(Tree::Repeat {
@@ -274,7 +264,7 @@ impl<'s> Reader<'s> {
         })
     }
 
-    fn escaped_char(&mut self, letter: char) -> Result<char, RegexReason> {
+    pub(super) fn escaped_char(&mut self, letter: char) -> Result<char, RegexReason> {
         match letter {
             't' => Ok('\t'),
             'n' => Ok('\n'),
@@ -304,69 +294,6 @@ impl<'s> Reader<'s> {
         let code = u32::from_str_radix(&digits, 16).map_err(|_| RegexReason::Escape)?;
         char::from_u32(code).ok_or(RegexReason::Escape)
     }
-
-    fn class(&mut self) -> Result<Class, RegexReason> {
-        let mut class = Class {
-            negated: self.eat('^'),
-            ..Class::default()
-        };
-        let mut first = true;
-        loop {
-            let next = self.rest.next().ok_or(RegexReason::Syntax)?;
-            if next == ']' && !first {
-                return Ok(class);
-            }
-            first = false;
-            match self.class_item(next)? {
-                Err(shorthand) => {
-                    class.shorthands.push(shorthand);
-                    // A hyphen after a shorthand is a character, but only just: left to PCRE.
-                    if self.after("-").is_some() && self.after("-]").is_none() {
-                        return Err(RegexReason::Class);
-                    }
-                }
-                Ok(low) => {
-                    let high = self.range_end(low)?;
-                    if high < low {
-                        return Err(RegexReason::Syntax);
-                    }
-                    class.ranges.push((low, high));
-                }
-            }
-        }
-    }
-
-    fn range_end(&mut self, low: char) -> Result<char, RegexReason> {
-        if self.after("-").is_none() || self.after("-]").is_some() {
-            return Ok(low);
-        }
-        self.rest.next();
-        let next = self.rest.next().ok_or(RegexReason::Syntax)?;
-        self.class_item(next)?.map_err(|_| RegexReason::Class)
-    }
-
-    /// A character of a class, or a shorthand.
-    fn class_item(&mut self, next: char) -> Result<Result<char, Shorthand>, RegexReason> {
-        match next {
-            '[' if matches!(self.rest.peek(), Some(':' | '.' | '=')) => Err(RegexReason::Class),
-            '\\' => {
-                let letter = self.rest.next().ok_or(RegexReason::Syntax)?;
-                match (letter, shorthand(letter)) {
-                    ('b', _) => Ok(Ok('\u{8}')),
-                    (_, Some(shorthand)) => Ok(Err(shorthand)),
-                    (letter, None) => self.escaped_char(letter).map(Ok),
-                }
-            }
-            c => Ok(Ok(c)),
-        }
-    }
-}
-
-fn shorthand(letter: char) -> Option<Shorthand> {
-    matches!(letter, 'd' | 'w' | 's' | 'D' | 'W' | 'S').then(|| Shorthand {
-        letter: letter.to_ascii_lowercase(),
-        negated: letter.is_ascii_uppercase(),
-    })
 }
 
 /// A count of up to five digits (PCRE's own limit is 65,535).

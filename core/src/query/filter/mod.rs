@@ -7,6 +7,7 @@ mod canonical;
 mod operand;
 mod operator;
 mod parse;
+mod reads;
 mod scan;
 mod types;
 mod write;

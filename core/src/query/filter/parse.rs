@@ -6,7 +6,8 @@ use bson::{RawArray, RawBsonRef, RawDocument};
 
 use super::operator::{self, Read};
 use super::{Clause, Database, ElemMatch, Filter, Operator, canonical, scan};
-use crate::query::{FilterError, FilterErrorKind, MEMBERS_MAX, PATH_COMPONENTS_MAX};
+use crate::query::parameter::check_length;
+use crate::query::{FilterError, FilterErrorKind, MEMBERS_MAX};
 
 /// Operators at filter level that only the database decides.
 const DATABASE_CLAUSES: [&str; 4] = ["$expr", "$jsonSchema", "$text", "$sampleRate"];
@@ -110,10 +111,8 @@ impl Parser {
         value: RawBsonRef<'_>,
         clauses: &mut Vec<Clause>,
     ) -> Result<(), FilterError> {
-        if path.split('.').count() > PATH_COMPONENTS_MAX {
-            let detail = format!("a path may have {PATH_COMPONENTS_MAX} components at most");
-            return Err(FilterError::new(FilterErrorKind::Path, detail));
-        }
+        check_length(path)
+            .map_err(|error| FilterError::new(FilterErrorKind::Path, error.to_string()))?;
         let operators = match value {
             RawBsonRef::Document(document) if operator_name(document)?.is_some() => {
                 self.operators(document)?

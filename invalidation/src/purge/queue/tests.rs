@@ -171,3 +171,20 @@ fn t6_a_batch_is_limited() {
         .collect();
     assert_eq!(sizes, [256, 256, 88, 0]);
 }
+
+#[test]
+fn c8_an_earlier_purge_of_the_database_does_not_confirm_a_new_epoch() {
+    let mut queue = queue(1, 10);
+    let database = |epoch| Order {
+        surrogate: database_surrogate("d"),
+        target: Target::Database("d".to_owned(), epoch),
+        position: Position::ZERO,
+    };
+    queue.push(database(1), Moment(0));
+    turn(&mut queue, 0, 2, true);
+    queue.push(database(2), Moment(1_900));
+    assert_eq!(turn(&mut queue, 0, 2_000, true), (1, vec![]));
+    let (_, done) = turn(&mut queue, 0, 3_900, true);
+    assert_eq!(done[0].target, Target::Database("d".to_owned(), 2));
+    assert_eq!((done.len(), queue.len()), (1, 0));
+}

@@ -39,19 +39,23 @@ local function settle_one(s, now, keys_max, key, position, m_ms, s_ms, embedded,
   return ''
 end
 
--- epoch, ns, keys_max, retention_ms, changes_max, then per read: key, position, m_ms, s_ms, embedded (0/1), a, b.
+-- epoch, ns, keys_max, retention_ms, changes_max, collections_max, then per read: key, position, m_ms, s_ms, embedded (0/1), a, b.
 -- Replies per read '' or the position of the later change.
 redis.register_function('freshet1_settle', function(keys, args)
   local refused = stale_epoch(keys[1], args[1])
   if refused then return refused end
+  local spaces = keys[1] .. ':spaces'
+  if redis.call('SISMEMBER', spaces, args[2]) == 0 and redis.call('SCARD', spaces) >= tonumber(args[6]) then
+    return redis.error_reply('FULL the sketch holds as many collections as it may')
+  end
   local now, s = clock(), open_space(keys[1], args[2])
   expire(s, now, 8)
   forget(s, now, tonumber(args[4]), tonumber(args[5]))
   local settled = {}
-  for i = 6, #args, 7 do
+  for i = 7, #args, 7 do
     local one = settle_one(s, now, tonumber(args[3]), args[i], args[i + 1], tonumber(args[i + 2]),
       tonumber(args[i + 3]), args[i + 4] == '1', tonumber(args[i + 5]), tonumber(args[i + 6]))
-    if not one then return redis.error_reply('FULL') end
+    if not one then return redis.error_reply('FULL the sketch holds as many keys as it may') end
     settled[#settled + 1] = one
   end
   return settled

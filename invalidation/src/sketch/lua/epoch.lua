@@ -59,8 +59,22 @@ redis.register_function('freshet1_confirm_saturation', function(keys, args)
   return 0
 end)
 
+-- Tidies one collection up, picked at random; one that nothing is left of goes, and leaves its floor.
+local function tidy(root, now, retention_ms, changes_max)
+  local ns = redis.call('SRANDMEMBER', root .. ':spaces')
+  if not ns then return end
+  local s = open_space(root, ns)
+  expire(s, now, 128)
+  forget(s, now, retention_ms, changes_max)
+  if redis.call('EXISTS', s.e, s.q) > 0 then return end
+  local known = redis.call('HGET', root .. ':meta', 'floor') or ZERO
+  redis.call('HSET', root .. ':meta', 'floor', later(known, s.floor))
+  redis.call('UNLINK', s.s, s.c, s.b)
+  redis.call('SREM', root .. ':spaces', ns)
+end
+
 -- epoch, member, watermark, as_of (server ms), invalidation_ms, lease_ms, resume token or '', new epoch, new salt,
--- span_ms. A process whose lease ended took what it was matching with it: a new epoch (rule C8). Replies the server's
+-- span_ms, retention_ms, changes_max. A process whose lease ended took what it was matching with it: a new epoch (rule C8). Replies the server's
 -- time.
 redis.register_function('freshet1_report', function(keys, args)
   local root, now = keys[1], clock()
@@ -78,6 +92,7 @@ redis.register_function('freshet1_report', function(keys, args)
   if as_of < 0 then as_of = 0 end
   redis.call('HSET', root .. ':members', args[2], cmsgpack.pack({ args[3], math.min(as_of, now), tonumber(args[5]), now }))
   if args[7] ~= '' then redis.call('HSET', root .. ':resume', args[2], args[7]) end
+  tidy(root, now, tonumber(args[11]), tonumber(args[12]))
   return now
 end)
 

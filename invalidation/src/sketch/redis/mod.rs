@@ -187,7 +187,8 @@ impl SketchStore for RedisSketch {
             .arg(name(namespace))
             .arg(self.limits.keys_max)
             .arg(self.limits.retention_ms)
-            .arg(self.limits.changes_max);
+            .arg(self.limits.changes_max)
+            .arg(self.limits.collections_max);
         for read in reads {
             let halves = Halves::of(read.key.as_str(), &salt);
             call = call
@@ -329,6 +330,8 @@ impl SketchStore for RedisSketch {
             .arg(candidate.number)
             .arg(&candidate.salt)
             .arg(self.limits.span_ms(self.limits.caps))
+            .arg(self.limits.retention_ms)
+            .arg(self.limits.changes_max)
             .send(&self.library)
             .await?;
         let time = u64::try_from(integer(&reply)?).map_err(|_| malformed("time"))?;

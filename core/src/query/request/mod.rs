@@ -1,7 +1,13 @@
 //! Requests: what the parameters of a URL ask for, and the key each request has (`docs/canonical-form.md`).
 //! Parameters come in percent-decoded; an unknown or repeated one is an error, never a guess.
 
+mod single;
+mod words;
+
 use bson::RawDocument;
+
+pub use single::{CountQuery, RecordRequest};
+pub use words::{Rep, View};
 
 use super::cursor::{self, Cursor};
 use super::parameter::integer;
@@ -12,29 +18,6 @@ use super::{
 use crate::key::{Key, encode_query_value};
 use crate::name::Namespace;
 use crate::value::ejson;
-use crate::value::id::RecordId;
-
-/// What an answer's items are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum View {
-    /// Documents.
-    #[default]
-    Objects,
-    /// References to records.
-    Ids,
-    /// The server decides.
-    Auto,
-}
-
-/// The dialect of Extended JSON in an answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Rep {
-    /// Numbers as JSON numbers where they are safe.
-    #[default]
-    Relaxed,
-    /// Every type spelled out.
-    Canonical,
-}
 
 /// A query of one collection.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,28 +40,6 @@ pub struct Query {
     pub rep: Rep,
     /// From where: the place that an earlier page ended at.
     pub after: Option<Cursor>,
-}
-
-/// A count of the documents of one collection that match.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CountQuery {
-    /// Of which collection.
-    pub namespace: Namespace,
-    /// Which documents.
-    pub filter: Filter,
-}
-
-/// One record.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RecordRequest {
-    /// Of which collection.
-    pub namespace: Namespace,
-    /// Which.
-    pub id: RecordId,
-    /// Which fields of it.
-    pub projection: Projection,
-    /// In which dialect.
-    pub rep: Rep,
 }
 
 impl Query {
@@ -198,114 +159,6 @@ impl Query {
     }
 }
 
-impl CountQuery {
-    /// Reads a count's parameters, percent-decoded.
-    ///
-    /// # Errors
-    /// The first parameter that breaks a rule.
-    pub fn parse(
-        namespace: &Namespace,
-        parameters: &[(String, String)],
-    ) -> Result<CountQuery, QueryError> {
-        let mut count = CountQuery {
-            namespace: namespace.clone(),
-            filter: Filter::all(),
-        };
-        each_once(parameters, |name, text| {
-            let known = name == "filter";
-            if known {
-                count.filter = filter(text)?;
-            }
-            Ok(known)
-        })?;
-        Ok(count)
-    }
-
-    /// The key.
-    #[must_use]
-    pub fn key(&self) -> Key {
-        let path = format!("{}/_count", self.namespace.path());
-        joined(path, &spell(&[("filter", filter_text(&self.filter))]))
-    }
-}
-
-impl RecordRequest {
-    /// Reads a record's parameters, percent-decoded.
-    ///
-    /// # Errors
-    /// The first parameter that breaks a rule.
-    pub fn parse(
-        namespace: &Namespace,
-        id: RecordId,
-        parameters: &[(String, String)],
-    ) -> Result<RecordRequest, QueryError> {
-        let mut record = RecordRequest {
-            namespace: namespace.clone(),
-            id,
-            projection: Projection::default(),
-            rep: Rep::default(),
-        };
-        each_once(parameters, |name, text| {
-            match name {
-                "fields" => record.projection = projection(text)?,
-                "rep" => record.rep = Rep::parse(text)?,
-                _ => return Ok(false),
-            }
-            Ok(true)
-        })?;
-        Ok(record)
-    }
-
-    /// The key.
-    #[must_use]
-    pub fn key(&self) -> Key {
-        let path = format!("{}/{}", self.namespace.path(), self.id.segment());
-        joined(
-            path,
-            &spell(&[
-                ("fields", some(self.projection.text())),
-                ("rep", self.rep.text()),
-            ]),
-        )
-    }
-}
-
-impl View {
-    fn parse(text: &str) -> Result<View, QueryError> {
-        match text {
-            "objects" => Ok(View::Objects),
-            "ids" => Ok(View::Ids),
-            "auto" => Ok(View::Auto),
-            _ => Err(not_a_word("view", "objects, ids or auto")),
-        }
-    }
-
-    fn text(self) -> Option<String> {
-        match self {
-            View::Objects => None,
-            View::Ids => Some("ids".into()),
-            View::Auto => Some("auto".into()),
-        }
-    }
-}
-
-impl Rep {
-    fn parse(text: &str) -> Result<Rep, QueryError> {
-        match text {
-            "relaxed" => Ok(Rep::Relaxed),
-            "canonical" => Ok(Rep::Canonical),
-            _ => Err(not_a_word("rep", "relaxed or canonical")),
-        }
-    }
-
-    fn text(self) -> Option<String> {
-        match self {
-            Rep::Relaxed => None,
-            Rep::Canonical => Some("canonical".into()),
-        }
-    }
-}
-
 /// Hands each parameter to `read`, which answers whether it knows it.
 fn each_once(
     parameters: &[(String, String)],
@@ -366,14 +219,6 @@ fn projection(text: &str) -> Result<Projection, QueryError> {
 
 fn not_a_cursor(error: &cursor::CursorError) -> QueryError {
     QueryError::new(QueryErrorKind::Cursor, "after", error.to_string())
-}
-
-fn not_a_word(parameter: &str, words: &str) -> QueryError {
-    QueryError::new(
-        QueryErrorKind::Word,
-        parameter,
-        format!("one of {words} is needed"),
-    )
 }
 
 fn filter_text(filter: &Filter) -> Option<String> {

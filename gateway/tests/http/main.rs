@@ -1,0 +1,11 @@
+//! The gateway from outside: the real binary, over HTTP, against `docs/protocol.md`.
+
+mod caching;
+mod commands;
+mod errors;
+mod headers;
+mod lifecycle;
+mod resources;
+mod support;
+mod values;
+mod writes;

@@ -1,0 +1,96 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { idText } from '../src/canonical/index.ts';
+import { countAddress, idSegment, type Query, queryAddress, recordKey, segment } from '../src/key.ts';
+
+interface Vectors {
+  readonly vectors: readonly {
+    readonly name: string;
+    readonly path?: string;
+    readonly params: { readonly [name: string]: string };
+    readonly key: string;
+  }[];
+  readonly ids: readonly { readonly id: unknown; readonly segment: string }[];
+}
+
+const read = (path: string): Vectors => JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8'));
+
+/** The gateway's vectors are in the repository; the package's own are a part of them for when it is tested alone. */
+const SHARED = '../../core/tests/vectors/keys.json';
+const files = ['./vectors.json', SHARED].filter((path) => existsSync(new URL(path, import.meta.url)));
+
+/** Cursors are the gateway's own text, which the SDK passes on as it came: other spellings never come. */
+const isRespelledCursor = (after: string | undefined, key: string): boolean =>
+  after !== undefined && new URL(key, 'http://x').searchParams.get('after') !== after;
+
+/** The id that a segment, not percent-encoded, names (protocol: "Ids"). */
+function idOf(segment: string): unknown {
+  if (segment === '~-0.0') return -0;
+  if (segment[0] === '~') return JSON.parse(segment.slice(1));
+  return /^[\da-f]{24}$/i.test(segment) ? { $oid: segment } : segment;
+}
+
+/** JSON.parse would round integers beyond 2^53; an application writes them as bigint. */
+function parse(json: string): object {
+  const wrapped = json.replace(/(?<=[:[,]\s*)-?\d{16,19}(?=\s*[,\]}])/g, (digits) =>
+    !Number.isSafeInteger(Number(digits)) && BigInt.asIntN(64, BigInt(digits)) === BigInt(digits)
+      ? `{"$numberLong":"${digits}"}`
+      : digits,
+  );
+  return JSON.parse(wrapped);
+}
+
+async function keyOf(path: string, params: { readonly [name: string]: string }): Promise<string | null> {
+  const { filter, skip, limit, ...others } = params;
+  const json = filter === undefined ? {} : { filter: parse(filter) };
+  if (path.endsWith('/_count')) {
+    const { key, keyed } = await countAddress(path.slice(0, -'/_count'.length), json.filter);
+    return keyed ? key : null;
+  }
+  const [, , db, collection, ...rest] = path.split('/');
+  if (rest.length > 0) {
+    const id = idOf(rest.join('/'));
+    return recordKey(`/v1/${db}/${collection}/${await idSegment(id)}`, others);
+  }
+  const numbers = { ...(skip && { skip: Number(skip) }), ...(limit && { limit: Number(limit) }) };
+  const { key, keyed } = await queryAddress(path.split('/').map(segment).join('/'), {
+    ...others,
+    ...numbers,
+    ...json,
+  } as Query);
+  return keyed ? key : null;
+}
+
+/** JSON.parse moves integer-like names to the front, so such documents cannot be spelled in JavaScript. */
+const isReordered = (json: string): boolean =>
+  JSON.stringify(JSON.parse(json)) !== json.replace(/\s/g, '') && /"\d+":/.test(json);
+
+test.each(files)('keys of %s', async (file) => {
+  const { vectors } = read(file);
+  expect(vectors.length).toBeGreaterThanOrEqual(80);
+  const wrong: unknown[] = [];
+  for (const { name, path = '/v1/db/c', params, key } of vectors) {
+    if (params.filter !== undefined && isReordered(params.filter)) continue;
+    if (isRespelledCursor(params.after, key)) continue;
+    const got = await keyOf(path, params);
+    if (got !== key) wrong.push({ name, params, got, key });
+  }
+  expect(wrong).toEqual([]);
+});
+
+test.each(files)('ids of %s', async (file) => {
+  const { ids } = read(file);
+  expect(ids.length).toBeGreaterThan(15);
+  const wrong: unknown[] = [];
+  for (const { id, segment } of ids) {
+    const got = await idSegment(id);
+    if (got !== segment) wrong.push({ id, got, segment });
+  }
+  expect(wrong).toEqual([]);
+});
+
+test('ids that are no values are refused', async () => {
+  await expect(idSegment({ $oid: 'xyz' })).rejects.toThrow(TypeError);
+  await expect(idSegment(undefined)).rejects.toThrow(TypeError);
+  expect(idText({ $numberLong: 'many' })).toBeNull();
+});
