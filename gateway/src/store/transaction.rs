@@ -59,7 +59,7 @@ pub enum Write {
         /// With its `_id`.
         document: RawDocumentBuf,
     },
-    /// As [`Store::put`].
+    /// As [`Store::put`](super::Store::put).
     Put {
         /// Where.
         namespace: Namespace,
@@ -68,7 +68,7 @@ pub enum Write {
         /// The new state.
         document: RawDocumentBuf,
     },
-    /// As [`Store::update`]; the whole transaction is refused as `Missing` when there is no such record.
+    /// As [`Store::update`](super::Store::update); the whole transaction is refused as `Missing` when there is no such record.
     Update {
         /// Where.
         namespace: Namespace,
@@ -77,7 +77,7 @@ pub enum Write {
         /// Update operators.
         operators: RawDocumentBuf,
     },
-    /// As [`Store::delete`]; deleting nothing is no error.
+    /// As [`Store::delete`](super::Store::delete); deleting nothing is no error.
     Delete {
         /// Where.
         namespace: Namespace,
@@ -119,7 +119,7 @@ pub enum Transacted {
     Refused(Refused),
 }
 
-/// What became of [`Store::modify`].
+/// What became of [`Store::modify`](super::Store::modify).
 #[derive(Clone, Debug)]
 pub enum Modified {
     /// Written.
