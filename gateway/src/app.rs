@@ -88,7 +88,9 @@ impl App {
                 None => Edge::None,
             },
             reads: Semaphore::new(permits(settings.limits.reads_in_flight_max)),
-            writes: Arc::new(Semaphore::new(permits(settings.limits.writes_in_flight_max))),
+            writes: Arc::new(Semaphore::new(permits(
+                settings.limits.writes_in_flight_max,
+            ))),
             metrics: Metrics::new(|registry| parts.pipeline.register(registry)),
             coalescer: Coalescer::default(),
             draining: AtomicBool::new(false),
@@ -111,7 +113,9 @@ impl App {
         }
         let images = match self.store.ensure_images(namespace).await {
             Ok(Images::On) => freshet_invalidation::Images::Both,
-            Ok(Images::NotPermitted | Images::NotSupported) => freshet_invalidation::Images::AfterOnly,
+            Ok(Images::NotPermitted | Images::NotSupported) => {
+                freshet_invalidation::Images::AfterOnly
+            }
             Err(error) => {
                 tracing::warn!(%namespace, %error, "a collection's images cannot be found out");
                 return;
@@ -141,5 +145,7 @@ impl App {
 }
 
 fn permits(count: u64) -> usize {
-    usize::try_from(count).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)
+    usize::try_from(count)
+        .unwrap_or(usize::MAX)
+        .min(Semaphore::MAX_PERMITS)
 }

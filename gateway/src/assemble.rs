@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use freshet_core::freshness::Lifetimes;
-use freshet_core::sketch::machine::Limits;
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
+use freshet_core::sketch::machine::Limits;
 use freshet_core::time::{Clock, Ttl};
 use freshet_core::ttl::Policy;
 use freshet_invalidation::purge::port::Purger;
@@ -49,7 +49,10 @@ pub struct Assembled {
 ///
 /// # Errors
 /// What is wrong with it. A MongoDB that is down is not: it may come up later (C16).
-pub async fn open_store(choice: &StoreChoice, clock: &Arc<dyn Clock>) -> anyhow::Result<Arc<dyn Store>> {
+pub async fn open_store(
+    choice: &StoreChoice,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<Arc<dyn Store>> {
     match choice {
         StoreChoice::Mongo(uri) => {
             // One provider for all of TLS; a second call finds it installed.
@@ -80,7 +83,10 @@ pub async fn assemble(
 ) -> anyhow::Result<Assembled> {
     let start = start(&settings);
     let store = open_store(&settings.store, &clock).await?;
-    let tier = Arc::new(Tier::new(settings.tier.bytes_max.0, settings.tier.entry_bytes_max.len()));
+    let tier = Arc::new(Tier::new(
+        settings.tier.bytes_max.0,
+        settings.tier.entry_bytes_max.len(),
+    ));
     let seen_by_pipeline: Arc<dyn freshet_invalidation::Tier> = match &activity {
         Some(activity) => Arc::new(Watched {
             tier: Arc::clone(&tier),
@@ -145,9 +151,13 @@ fn pipeline_settings(settings: &Settings, entropy: &Entropy) -> freshet_invalida
         },
         ..freshet_invalidation::Settings::default()
     };
-    pipeline.registry.active_max = usize::try_from(settings.policy.active_max).unwrap_or(usize::MAX);
+    pipeline.registry.active_max =
+        usize::try_from(settings.policy.active_max).unwrap_or(usize::MAX);
     pipeline.outbox.repeat_after_ms = millis(settings.server.fill_timeout);
-    pipeline.outbox.seed = entropy.0.iter().fold(0, |seed, byte| seed << 8 ^ u64::from(*byte));
+    pipeline.outbox.seed = entropy
+        .0
+        .iter()
+        .fold(0, |seed, byte| seed << 8 ^ u64::from(*byte));
     pipeline
 }
 
@@ -172,7 +182,8 @@ fn revive(namespace: &Namespace, key: &Key) -> Option<Resource> {
         None => (key.as_str(), None),
     };
     let asked = Asked::parse(Route::parse(path).ok()?, &parse_params(query).ok()?).ok()?;
-    let same = asked.key() == *key && asked.namespace() == namespace && asked.database_only().is_none();
+    let same =
+        asked.key() == *key && asked.namespace() == namespace && asked.database_only().is_none();
     same.then(|| asked.resource(key.clone()).ok()).flatten()
 }
 
@@ -180,7 +191,10 @@ fn revive(namespace: &Namespace, key: &Key) -> Option<Resource> {
 fn purgers(settings: &Settings) -> anyhow::Result<Vec<Arc<dyn Purger>>> {
     let mut purgers: Vec<Arc<dyn Purger>> = Vec::new();
     for edge in &settings.edges {
-        let secret = edge.secret.as_ref().map_or("", |secret| secret.expose_secret());
+        let secret = edge
+            .secret
+            .as_ref()
+            .map_or("", |secret| secret.expose_secret());
         for url in &edge.urls {
             let node = match edge.kind {
                 EdgeKind::Varnish => Varnish::new(&VarnishSettings {
@@ -197,7 +211,11 @@ fn purgers(settings: &Settings) -> anyhow::Result<Vec<Arc<dyn Purger>>> {
 }
 
 /// In Redis where several gateways share one, else in this process.
-fn sketch(settings: &Settings, clock: &Arc<dyn Clock>, entropy: Entropy) -> anyhow::Result<Arc<dyn SketchStore>> {
+fn sketch(
+    settings: &Settings,
+    clock: &Arc<dyn Clock>,
+    entropy: Entropy,
+) -> anyhow::Result<Arc<dyn SketchStore>> {
     let caps = Lifetimes {
         m: seconds(settings.policy.max_age_max),
         s: seconds(settings.policy.shared_max_age_max),
@@ -211,7 +229,11 @@ fn sketch(settings: &Settings, clock: &Arc<dyn Clock>, entropy: Entropy) -> anyh
         transfer_ms: millis(settings.server.fill_timeout),
     };
     let Some(url) = &settings.redis else {
-        return Ok(Arc::new(LocalSketch::new(Arc::clone(clock), entropy, limits)));
+        return Ok(Arc::new(LocalSketch::new(
+            Arc::clone(clock),
+            entropy,
+            limits,
+        )));
     };
     let redis = RedisSettings {
         url: url.expose_secret().to_owned(),
@@ -220,7 +242,8 @@ fn sketch(settings: &Settings, clock: &Arc<dyn Clock>, entropy: Entropy) -> anyh
         operation_ms_max: 250,
         lease_ms: 10_000,
     };
-    let sketch = RedisSketch::new(redis, limits, Arc::clone(clock), entropy).context("the Redis URL")?;
+    let sketch =
+        RedisSketch::new(redis, limits, Arc::clone(clock), entropy).context("the Redis URL")?;
     Ok(Arc::new(sketch))
 }
 

@@ -74,7 +74,11 @@ impl Configured {
     /// The flags as settings.
     #[must_use]
     pub fn flags(&self) -> Vec<(String, String)> {
-        let named = [("store", &self.store), ("redis", &self.redis), ("server.listen", &self.listen)];
+        let named = [
+            ("store", &self.store),
+            ("redis", &self.redis),
+            ("server.listen", &self.listen),
+        ];
         named
             .into_iter()
             .filter_map(|(path, value)| Some((path.to_owned(), value.clone()?)))
@@ -85,9 +89,11 @@ impl Configured {
 
 /// `freshet import`.
 #[derive(Debug, Args)]
-#[command(after_help = "The file is NDJSON (one document per line) or one JSON array; Extended JSON in both. A document without \
+#[command(
+    after_help = "The file is NDJSON (one document per line) or one JSON array; Extended JSON in both. A document without \
 `_id` gets one. With `--resume`, the lines that an earlier, broken-off import of the same file has finished are left out.\n\n\
-  freshet import cities.ndjson --into shop.cities --store embedded:./freshet-data\n  freshet import dump.json --into shop.items --store mongodb://localhost/?replicaSet=rs0 --skip-bad")]
+  freshet import cities.ndjson --into shop.cities --store embedded:./freshet-data\n  freshet import dump.json --into shop.items --store mongodb://localhost/?replicaSet=rs0 --skip-bad"
+)]
 pub struct Import {
     /// The file; `-` reads standard input
     #[arg(value_name = "FILE")]
@@ -96,7 +102,12 @@ pub struct Import {
     #[arg(long, value_name = "DATABASE.COLLECTION")]
     pub into: String,
     /// The database: mongodb://… or embedded:DIRECTORY
-    #[arg(long, value_name = "STORE", env = "FRESHET_STORE", default_value = "embedded:./freshet-data")]
+    #[arg(
+        long,
+        value_name = "STORE",
+        env = "FRESHET_STORE",
+        default_value = "embedded:./freshet-data"
+    )]
     pub store: String,
     /// Go on after a line that cannot be read or stored; without it the first one ends the import
     #[arg(long)]

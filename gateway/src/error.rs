@@ -124,15 +124,15 @@ pub struct Problem {
     /// For the person who sent the request.
     pub detail: Cow<'static, str>,
     /// JSON Pointer (RFC 6901) into the offending part of the input.
-    pub pointer: Option<String>,
+    pub pointer: Option<Box<str>>,
     /// The query parameter at fault.
-    pub parameter: Option<String>,
+    pub parameter: Option<Box<str>>,
     /// `Allow`, for 405.
     pub allow: Option<&'static str>,
     /// `Retry-After` in seconds, for 429 and 503.
     pub retry_after_s: Option<u32>,
     /// For the log only.
-    pub internal: Option<String>,
+    pub internal: Option<Box<str>>,
 }
 
 /// How long a client should wait before it asks an unavailable database again, in seconds.
@@ -186,21 +186,21 @@ impl Problem {
 
     /// With a pointer into the input.
     #[must_use]
-    pub fn at(mut self, pointer: impl Into<String>) -> Problem {
+    pub fn at(mut self, pointer: impl Into<Box<str>>) -> Problem {
         self.pointer = Some(pointer.into());
         self
     }
 
     /// With the parameter at fault.
     #[must_use]
-    pub fn of_parameter(mut self, parameter: impl Into<String>) -> Problem {
+    pub fn of_parameter(mut self, parameter: impl Into<Box<str>>) -> Problem {
         self.parameter = Some(parameter.into());
         self
     }
 
     /// With a message for the log.
     #[must_use]
-    pub fn because(mut self, internal: impl Into<String>) -> Problem {
+    pub fn because(mut self, internal: impl Into<Box<str>>) -> Problem {
         self.internal = Some(internal.into());
         self
     }

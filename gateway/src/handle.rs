@@ -23,7 +23,11 @@ use crate::write::{body, path as writing};
 use crate::{ops, preflight};
 
 /// Answers a request, always.
-pub async fn handle(app: Arc<App>, request: Request<Incoming>, connection: Arc<Connection>) -> Reply {
+pub async fn handle(
+    app: Arc<App>,
+    request: Request<Incoming>,
+    connection: Arc<Connection>,
+) -> Reply {
     if let Some(hit) = from_tier(&app, &request, &connection) {
         return hit;
     }
@@ -42,7 +46,8 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>, connection: Arc<C
         respond::problem(&problem)
     });
     let ms = app.clock.now().since(started);
-    app.metrics.answered(word, &method, reply.status().as_u16(), ms);
+    app.metrics
+        .answered(word, &method, reply.status().as_u16(), ms);
     match method {
         Method::HEAD => respond::without_body(reply),
         _ => reply,
@@ -57,7 +62,8 @@ fn from_tier(app: &App, request: &Request<Incoming>, connection: &Connection) ->
         return None;
     }
     let headers = request.headers();
-    if headers.contains_key(AUTHORIZATION) || headers.contains_key(COOKIE) || wants_reload(headers) {
+    if headers.contains_key(AUTHORIZATION) || headers.contains_key(COOKIE) || wants_reload(headers)
+    {
         return None;
     }
     let target = request.uri().path_and_query()?.as_str();
@@ -70,14 +76,19 @@ fn from_tier(app: &App, request: &Request<Incoming>, connection: &Connection) ->
     };
     let reply = answer::entry(app, wanted, target, &entry, CacheStatus::Hit, now).ok()?;
     app.metrics.hit();
-    Some(if head { respond::without_body(reply) } else { reply })
+    Some(if head {
+        respond::without_body(reply)
+    } else {
+        reply
+    })
 }
 
 /// `Cache-Control: no-cache`, which fetch mode `reload` sends (C9). `max-age=0` may be answered by the tier.
 fn wants_reload(headers: &HeaderMap) -> bool {
     headers.get_all(CACHE_CONTROL).iter().any(|value| {
         value.to_str().is_ok_and(|text| {
-            text.split(',').any(|directive| directive.trim().eq_ignore_ascii_case("no-cache"))
+            text.split(',')
+                .any(|directive| directive.trim().eq_ignore_ascii_case("no-cache"))
         })
     })
 }
@@ -89,9 +100,15 @@ async fn dispatch(
     connection: &Connection,
 ) -> Result<Reply, Problem> {
     let (parts, incoming) = request.into_parts();
-    let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+    let target = parts
+        .uri
+        .path_and_query()
+        .map_or("/", |target| target.as_str());
     if target.len() > app.settings.limits.url_bytes_max.len() {
-        let detail = format!("at most {} bytes; QUERY takes the same query in a body", app.settings.limits.url_bytes_max.0);
+        let detail = format!(
+            "at most {} bytes; QUERY takes the same query in a body",
+            app.settings.limits.url_bytes_max.0
+        );
         return Err(Problem::new(Kind::UriTooLong, detail));
     }
     let route = route?;
@@ -169,7 +186,10 @@ async fn write(
     let body = body::collect(incoming, &parts.headers, &app.settings).await?;
     let request = WriteRequest {
         route,
-        target: parts.uri.path_and_query().map_or_else(String::new, ToString::to_string),
+        target: parts
+            .uri
+            .path_and_query()
+            .map_or_else(String::new, ToString::to_string),
         method: parts.method,
         params,
         headers: parts.headers,
@@ -178,7 +198,9 @@ async fn write(
     let app = Arc::clone(app);
     let carried = tokio::spawn(async move {
         let _permit = permit;
-        let (rule, _) = app.access.check(&namespace, Right::Write, &request.headers)?;
+        let (rule, _) = app
+            .access
+            .check(&namespace, Right::Write, &request.headers)?;
         let reply = writing::write(&app, rule, &request).await?;
         note_write(&app, &request.target, &reply);
         Ok(reply)
@@ -192,16 +214,31 @@ fn log(problem: &Problem, route: &'static str) {
     let status = problem.kind.status();
     let internal = problem.internal.as_deref().unwrap_or("");
     if status >= 500 && problem.kind != Kind::NotImplemented {
-        tracing::warn!(kind = problem.kind.word(), status, route, internal, "a request failed");
+        tracing::warn!(
+            kind = problem.kind.word(),
+            status,
+            route,
+            internal,
+            "a request failed"
+        );
     } else {
-        tracing::debug!(kind = problem.kind.word(), status, route, internal, "a request was refused");
+        tracing::debug!(
+            kind = problem.kind.word(),
+            status,
+            route,
+            internal,
+            "a request was refused"
+        );
     }
 }
 
 fn note_read(app: &App, target: &str, reply: &Reply) {
     if let Some(activity) = &app.activity {
         let status = reply.headers().get(respond::CACHE_STATUS);
-        let status = status.and_then(|value| value.to_str().ok()).unwrap_or("").to_owned();
+        let status = status
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or("")
+            .to_owned();
         let key = target.to_owned();
         activity.add(Event::Read { key, status }, app.clock.wall_ms());
     }
@@ -210,7 +247,9 @@ fn note_read(app: &App, target: &str, reply: &Reply) {
 fn note_write(app: &App, target: &str, reply: &Reply) {
     if let Some(activity) = &app.activity {
         let position = reply.headers().get(respond::FRESHET_POSITION);
-        let position = position.and_then(|value| value.to_str().ok()?.parse().ok()).unwrap_or(0);
+        let position = position
+            .and_then(|value| value.to_str().ok()?.parse().ok())
+            .unwrap_or(0);
         let key = target.to_owned();
         activity.add(Event::Written { key, position }, app.clock.wall_ms());
     }

@@ -1,7 +1,9 @@
 //! OPTIONS: what a browser asks before a write or a request with credentials (Fetch, *CORS-preflight fetch*). Reads of
 //! public collections need none.
 
-use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_MAX_AGE, ALLOW};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_MAX_AGE, ALLOW,
+};
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::respond::{self, Reply};

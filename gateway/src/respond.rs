@@ -5,8 +5,8 @@ use bytes::Bytes;
 use freshet_core::freshness::{Edge, Lifetimes, NOT_SHARED, SurrogateKey, cacheable};
 use freshet_core::time::Position;
 use http::header::{
-    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, CACHE_CONTROL, CONTENT_LENGTH,
-    CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, CACHE_CONTROL,
+    CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
@@ -77,8 +77,15 @@ pub fn cache_control(lifetimes: Lifetimes) -> HeaderValue {
     if lifetimes.is_zero() {
         return NOT_SHARED_VALUE;
     }
-    let revalidate = if lifetimes.m.0 == 0 { ", must-revalidate" } else { "" };
-    let text = format!("public, max-age={}, s-maxage={}{revalidate}", lifetimes.m.0, lifetimes.s.0);
+    let revalidate = if lifetimes.m.0 == 0 {
+        ", must-revalidate"
+    } else {
+        ""
+    };
+    let text = format!(
+        "public, max-age={}, s-maxage={}{revalidate}",
+        lifetimes.m.0, lifetimes.s.0
+    );
     HeaderValue::from_str(&text).unwrap_or(NOT_SHARED_VALUE)
 }
 
@@ -99,7 +106,11 @@ pub fn reply(status: StatusCode, headers: HeaderMap, body: Body) -> Reply {
 
 /// A private reply with a body.
 #[must_use]
-pub fn private_body(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Reply {
+pub fn private_body(
+    status: StatusCode,
+    content_type: HeaderValue,
+    body: impl Into<Bytes>,
+) -> Reply {
     reply(status, private(Some(content_type)), Body::of(body.into()))
 }
 
@@ -116,7 +127,8 @@ pub fn problem(problem: &Problem) -> Reply {
     if problem.kind == Kind::Unauthorized {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
-    let status = StatusCode::from_u16(problem.kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let status =
+        StatusCode::from_u16(problem.kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     reply(status, headers, Body::of(problem.body().into()))
 }
 
@@ -125,7 +137,9 @@ pub fn problem(problem: &Problem) -> Reply {
 pub fn without_body(reply: Reply) -> Reply {
     let (mut parts, body) = reply.into_parts();
     if !parts.headers.contains_key(CONTENT_LENGTH) {
-        parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+        parts
+            .headers
+            .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     }
     Response::from_parts(parts, Body::empty())
 }

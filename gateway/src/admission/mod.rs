@@ -89,6 +89,9 @@ mod tests {
         for i in 0..20 {
             let _ = doorkeeper.admits(&format!("k{i}"), Moment(0));
         }
-        assert!(!doorkeeper.admits("first", Moment(0)), "forgotten with its generation");
+        assert!(
+            !doorkeeper.admits("first", Moment(0)),
+            "forgotten with its generation"
+        );
     }
 }

@@ -103,18 +103,24 @@ impl Access {
             Grant::Token if bearer(headers) == rule.token && rule.token.is_some() => {
                 Ok((rule, Scope::Private))
             }
-            Grant::Token => Err(Problem::new(Kind::Unauthorized, "a valid bearer token is needed")),
+            Grant::Token => Err(Problem::new(
+                Kind::Unauthorized,
+                "a valid bearer token is needed",
+            )),
         }
     }
 
     /// Whether everybody may read the collection.
     #[must_use]
     pub fn is_public(&self, namespace: &Namespace) -> bool {
-        self.rule(namespace).is_some_and(|rule| rule.read == Grant::Public)
+        self.rule(namespace)
+            .is_some_and(|rule| rule.read == Grant::Public)
     }
 
     fn rule(&self, namespace: &Namespace) -> Option<&Rule> {
-        if SYSTEM_DATABASES.contains(&namespace.db()) || namespace.collection().starts_with(OWN_PREFIX) {
+        if SYSTEM_DATABASES.contains(&namespace.db())
+            || namespace.collection().starts_with(OWN_PREFIX)
+        {
             return None;
         }
         let name = namespace.to_string();
@@ -130,7 +136,9 @@ fn hash(token: &str) -> KeyHash {
 fn bearer(headers: &HeaderMap) -> Option<KeyHash> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| hash(token.trim()))
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then(|| hash(token.trim()))
 }
 
 /// `*` stands for any run of characters.
@@ -198,7 +206,15 @@ mod tests {
         assert!(access.check(&namespace("d"), Right::Read, &headers).is_ok());
         let write = access.check(&namespace("d"), Right::Write, &headers);
         assert_eq!(write.expect_err("denied").kind, Kind::Forbidden);
-        assert!(access.check(&namespace("admin"), Right::Read, &headers).is_err());
-        assert!(Access::default().check(&namespace("d"), Right::Read, &headers).is_err());
+        assert!(
+            access
+                .check(&namespace("admin"), Right::Read, &headers)
+                .is_err()
+        );
+        assert!(
+            Access::default()
+                .check(&namespace("d"), Right::Read, &headers)
+                .is_err()
+        );
     }
 }

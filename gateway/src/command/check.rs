@@ -34,7 +34,9 @@ pub fn run(configured: &Configured) -> anyhow::Result<ExitCode> {
 /// None.
 pub fn print_reference() -> anyhow::Result<ExitCode> {
     say("# Every setting of freshet, with its default. Any of them can also come from a variable");
-    say("# (server.listen is FRESHET_SERVER_LISTEN; arrays as TOML) or a flag (--set server.listen=…).\n");
+    say(
+        "# (server.listen is FRESHET_SERVER_LISTEN; arrays as TOML) or a flag (--set server.listen=…).\n",
+    );
     say(config::reference_toml().trim_start());
     Ok(ExitCode::SUCCESS)
 }

@@ -50,7 +50,10 @@ pub async fn run(dev: Dev) -> anyhow::Result<ExitCode> {
     if !dev.empty {
         load_samples(&*assembled.app.store).await?;
     }
-    serve::serve_app(assembled, stop, |address| greet(address, &dev.data, dev.empty)).await
+    serve::serve_app(assembled, stop, |address| {
+        greet(address, &dev.data, dev.empty)
+    })
+    .await
 }
 
 /// What `--set` leaves open. Variables are left out: a production environment must not open a development server.
@@ -59,12 +62,18 @@ fn defaults(dev: &Dev) -> Layers {
     let settings = [
         ("store", format!("embedded:{}", dev.data.display())),
         ("server.listen", listen.to_string()),
-        ("access", r#"[{collection = "*", read = "public", write = "public", database_only = "allow"}]"#.to_owned()),
+        (
+            "access",
+            r#"[{collection = "*", read = "public", write = "public", database_only = "allow"}]"#
+                .to_owned(),
+        ),
         ("admission.doorkeeper", "false".to_owned()),
         ("log.format", "pretty".to_owned()),
         ("log.level", "warn,freshet_gateway=warn".to_owned()),
     ];
-    let flags = settings.map(|(path, value)| (path.to_owned(), value)).into_iter();
+    let flags = settings
+        .map(|(path, value)| (path.to_owned(), value))
+        .into_iter();
     let mut layers = layers(flags.chain(dev.set.iter().cloned()).collect());
     layers.variables.clear();
     layers
@@ -75,7 +84,10 @@ async fn load_samples(store: &dyn Store) -> anyhow::Result<()> {
     for (collection, text) in SAMPLES {
         let namespace = Namespace::new(DATABASE, collection).context("a sample's name")?;
         let all = bson::rawdoc! {};
-        let counted = store.count(&namespace, &all, Position::ZERO).await.context("the embedded database")?;
+        let counted = store
+            .count(&namespace, &all, Position::ZERO)
+            .await
+            .context("the embedded database")?;
         if counted.count > 0 {
             continue;
         }
@@ -87,20 +99,28 @@ async fn load_samples(store: &dyn Store) -> anyhow::Result<()> {
         let outcome = import::import(store, &namespace, Cursor::new(text), options, |_, _| ())
             .await
             .with_context(|| format!("loading the sample data into {namespace}"))?;
-        say(&format!("loaded {} documents into {namespace}", outcome.stored));
+        say(&format!(
+            "loaded {} documents into {namespace}",
+            outcome.stored
+        ));
     }
     Ok(())
 }
 
 fn greet(address: SocketAddr, data: &Path, empty: bool) {
     let base = format!("http://{address}");
-    say(&format!("\n  Freshet is running.   {base}/\n\n  data   {}", data.display()));
+    say(&format!(
+        "\n  Freshet is running.   {base}/\n\n  data   {}",
+        data.display()
+    ));
     say("  access open, on loopback only\n");
     if empty {
         return;
     }
     say("  The largest cities of Switzerland; ask twice and look at Cache-Status:\n");
-    say(&format!("    curl -iG {base}/v1/demo/cities --data-urlencode 'filter={{\"country\":\"CH\"}}' -d sort=-population -d limit=3\n"));
+    say(&format!(
+        "    curl -iG {base}/v1/demo/cities --data-urlencode 'filter={{\"country\":\"CH\"}}' -d sort=-population -d limit=3\n"
+    ));
     say("  One record, and a change to it. The record and the query are fresh at once:\n");
     say(&format!("    curl -i {base}/v1/demo/cities/zurich-ch"));
     say(&format!(

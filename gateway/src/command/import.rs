@@ -32,7 +32,10 @@ pub async fn run(arguments: Import) -> anyhow::Result<ExitCode> {
         Ok(settings) => settings,
         Err(mistakes) => return Ok(mistaken(&mistakes)),
     };
-    let (db, collection) = arguments.into.split_once('.').context("--into must be DATABASE.COLLECTION")?;
+    let (db, collection) = arguments
+        .into
+        .split_once('.')
+        .context("--into must be DATABASE.COLLECTION")?;
     let namespace = Namespace::new(db, collection).context("--into")?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let store = assemble::open_store(&settings.store, &clock).await?;
@@ -66,7 +69,10 @@ pub async fn run(arguments: Import) -> anyhow::Result<ExitCode> {
     bar.finish_and_clear();
     let outcome = imported.with_context(|| match from_stdin {
         true => "the import ended early".to_owned(),
-        false => format!("the import ended early; go on with --resume ({})", file.display()),
+        false => format!(
+            "the import ended early; go on with --resume ({})",
+            file.display()
+        ),
     })?;
     Progress::forget(file);
     summarise(&outcome, &arguments.into, after_line);
@@ -81,7 +87,10 @@ fn open(file: &Path) -> anyhow::Result<(Box<dyn BufRead>, u64)> {
         return Ok((Box::new(BufReader::new(std::io::stdin())), 0));
     }
     let opened = File::open(file).with_context(|| file.display().to_string())?;
-    let size = opened.metadata().with_context(|| file.display().to_string())?.len();
+    let size = opened
+        .metadata()
+        .with_context(|| file.display().to_string())?
+        .len();
     Ok((Box::new(BufReader::with_capacity(1 << 20, opened)), size))
 }
 

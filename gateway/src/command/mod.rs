@@ -38,7 +38,10 @@ fn mistaken(mistakes: &[Mistake]) -> ExitCode {
         complain(&mistake.to_string());
     }
     let count = mistakes.len();
-    complain(&format!("freshet: {count} mistake{} in the settings", if count == 1 { "" } else { "s" }));
+    complain(&format!(
+        "freshet: {count} mistake{} in the settings",
+        if count == 1 { "" } else { "s" }
+    ));
     ExitCode::from(USAGE)
 }
 

@@ -49,7 +49,14 @@ pub async fn serve(
     log::start(&settings.log);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let stop = CancellationToken::new();
-    let assembled = assemble::assemble(settings, Arc::clone(&clock), super::entropy(), activity, &stop).await?;
+    let assembled = assemble::assemble(
+        settings,
+        Arc::clone(&clock),
+        super::entropy(),
+        activity,
+        &stop,
+    )
+    .await?;
     serve_app(assembled, stop, ready).await
 }
 
@@ -64,7 +71,9 @@ pub async fn serve_app(
 ) -> anyhow::Result<ExitCode> {
     let Assembled { app, tasks } = assembled;
     let listen = app.settings.server.listen;
-    let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
+    let listener = TcpListener::bind(listen)
+        .await
+        .with_context(|| format!("cannot listen on {listen}"))?;
     let address = listener.local_addr().context("no local address")?;
     tasks.spawn(sweep(Arc::clone(&app), stop.clone()));
     tracing::info!(address = %address, "listening");
@@ -86,15 +95,19 @@ pub async fn serve_app(
     let _ = tokio::time::timeout(Duration::from_secs(5), tasks.wait()).await;
     match ended {
         Ended::Drained => tracing::info!("drained"),
-        Ended::CutOff(connections) => tracing::warn!(connections, "the drain deadline cut connections off"),
+        Ended::CutOff(connections) => {
+            tracing::warn!(connections, "the drain deadline cut connections off")
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// SIGTERM or SIGINT.
 async fn told_to_stop(app: Arc<App>) {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
         return std::future::pending().await;
     };
     tokio::select! {

@@ -3,6 +3,7 @@
 
 pub mod node;
 pub mod reader;
+mod rules;
 pub mod settings;
 pub mod units;
 

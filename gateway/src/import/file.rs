@@ -59,9 +59,9 @@ impl<R: BufRead> Documents<R> {
         }
     }
 
-    /// The last line that was looked at, and the bytes read.
-    pub fn place(&self) -> (u64, u64) {
-        (self.line, self.bytes)
+    /// The bytes read so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Passes over white space, and says what comes then.
@@ -219,7 +219,10 @@ mod tests {
 
     #[test]
     fn lines_of_ndjson() {
-        assert_eq!(lines("{\"a\":1}\n\n{\"a\":2}\r\nnonsense\n{\"a\":3}"), [1, 3, -4, 5]);
+        assert_eq!(
+            lines("{\"a\":1}\n\n{\"a\":2}\r\nnonsense\n{\"a\":3}"),
+            [1, 3, -4, 5]
+        );
         assert_eq!(lines(""), [0_i64; 0]);
         assert_eq!(lines("\n\n"), [0_i64; 0]);
     }
@@ -228,7 +231,14 @@ mod tests {
     fn members_of_an_array() {
         assert_eq!(lines("[]"), [0_i64; 0]);
         assert_eq!(lines("[{\"a\":1},{\"a\":2}]"), [1, 1]);
-        assert_eq!(lines("[\n{\"a\":\"],}\\\"{\"},\n{\"b\":\n[1,2]},\n5,\n{\"c\":1}\n]\n"), [2, 3, -5, 6]);
-        assert_eq!(lines("[{\"a\":1},"), [1, -1], "a file that breaks off ends in a bad document");
+        assert_eq!(
+            lines("[\n{\"a\":\"],}\\\"{\"},\n{\"b\":\n[1,2]},\n5,\n{\"c\":1}\n]\n"),
+            [2, 3, -5, 6]
+        );
+        assert_eq!(
+            lines("[{\"a\":1},"),
+            [1, -1],
+            "a file that breaks off ends in a bad document"
+        );
     }
 }

@@ -79,9 +79,15 @@ pub async fn import(
     let mut outcome = Outcome::default();
     let mut batch: Vec<(u64, RawDocumentBuf)> = Vec::with_capacity(options.batch);
     let mut documents = Documents::new(input);
+    let mut line = 0;
     loop {
         let next = documents.next();
-        let (line, bytes) = documents.place();
+        let bytes = documents.bytes();
+        line = match &next {
+            Some(Ok(document)) => document.line,
+            Some(Err(FileError::Bad { line, .. })) => *line,
+            _ => line,
+        };
         match next {
             Some(Ok(document)) if document.line <= options.after_line => {}
             Some(Ok(document)) => batch.push((document.line, document.document)),
@@ -111,7 +117,8 @@ async fn write(
     let Some(first) = batch.first().map(|(line, _)| *line) else {
         return Ok(());
     };
-    let (lines, documents): (Vec<u64>, Vec<RawDocumentBuf>) = std::mem::take(batch).into_iter().unzip();
+    let (lines, documents): (Vec<u64>, Vec<RawDocumentBuf>) =
+        std::mem::take(batch).into_iter().unzip();
     match store.insert(namespace, &documents).await {
         Ok(_) => {
             outcome.stored += documents.len() as u64;
@@ -121,9 +128,14 @@ async fn write(
         Err(error) => return Err(ImportError::Store { line: first, error }),
     }
     for (line, document) in lines.into_iter().zip(documents) {
-        match store.insert(namespace, std::slice::from_ref(&document)).await {
+        match store
+            .insert(namespace, std::slice::from_ref(&document))
+            .await
+        {
             Ok(_) => outcome.stored += 1,
-            Err(error) if is_about_a_document(&error) => bad(outcome, options, line, error.to_string())?,
+            Err(error) if is_about_a_document(&error) => {
+                bad(outcome, options, line, error.to_string())?
+            }
             Err(error) => return Err(ImportError::Store { line, error }),
         }
     }
@@ -141,7 +153,12 @@ fn is_about_a_document(error: &StoreError) -> bool {
     )
 }
 
-fn bad(outcome: &mut Outcome, options: Options, line: u64, reason: String) -> Result<(), ImportError> {
+fn bad(
+    outcome: &mut Outcome,
+    options: Options,
+    line: u64,
+    reason: String,
+) -> Result<(), ImportError> {
     if !options.skip_bad {
         return Err(ImportError::Bad { line, reason });
     }

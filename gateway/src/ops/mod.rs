@@ -25,10 +25,16 @@ pub async fn reply(app: &App, operation: Operation, params: &Params) -> Result<R
     }
     let json = respond::JSON;
     match operation {
-        Operation::Health => Ok(respond::private_body(StatusCode::OK, json, r#"{"status":"ok"}"#)),
+        Operation::Health => Ok(respond::private_body(
+            StatusCode::OK,
+            json,
+            r#"{"status":"ok"}"#,
+        )),
         Operation::Ready => Ok(ready(app).await),
         Operation::Metrics => {
-            let text = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+            let text = HeaderValue::from_static(
+                "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            );
             Ok(respond::private_body(StatusCode::OK, text, metrics(app)))
         }
         Operation::OpenApi => Ok(respond::private_body(StatusCode::OK, json, OPENAPI)),
@@ -39,7 +45,11 @@ pub async fn reply(app: &App, operation: Operation, params: &Params) -> Result<R
         Operation::Console if app.activity.is_some() => {
             let mut headers = respond::private(None);
             headers.insert(LOCATION, HeaderValue::from_static("/"));
-            Ok(respond::reply(StatusCode::TEMPORARY_REDIRECT, headers, Body::empty()))
+            Ok(respond::reply(
+                StatusCode::TEMPORARY_REDIRECT,
+                headers,
+                Body::empty(),
+            ))
         }
         Operation::Activity => activity(app, params),
         Operation::Landing | Operation::Console => Err(Problem::no_such_path()),
@@ -53,16 +63,25 @@ fn activity(app: &App, params: &Params) -> Result<Reply, Problem> {
         [(name, value)] if name == "since" => value
             .parse()
             .map_err(|_| Problem::malformed("must be a number").of_parameter("since"))?,
-        [(name, _), ..] => return Err(Problem::malformed("no such parameter here").of_parameter(name.clone())),
+        [(name, _), ..] => {
+            return Err(Problem::malformed("no such parameter here").of_parameter(name.clone()));
+        }
     };
-    Ok(respond::private_body(StatusCode::OK, respond::JSON, activity.since(since)))
+    Ok(respond::private_body(
+        StatusCode::OK,
+        respond::JSON,
+        activity.since(since),
+    ))
 }
 
 /// Ready while the database answers and the gateway is not draining. A sketch or matcher that is down does not
 /// make it unready: reads still work, uncached (C16).
 async fn ready(app: &App) -> Reply {
     let limit = std::time::Duration::from_secs(1);
-    let store = matches!(tokio::time::timeout(limit, app.store.ping()).await, Ok(Ok(())));
+    let store = matches!(
+        tokio::time::timeout(limit, app.store.ping()).await,
+        Ok(Ok(()))
+    );
     let draining = app.draining.load(std::sync::atomic::Ordering::Relaxed);
     let pipeline = app.pipeline.status();
     let ready = store && !draining;

@@ -75,10 +75,21 @@ pub fn entry(
 ///
 /// # Errors
 /// 412 where `If-Match` fails.
-pub fn uncached(wanted: Wanted<'_>, key: &str, fetched: &Fetched, reason: &'static str) -> Result<Reply, Problem> {
+pub fn uncached(
+    wanted: Wanted<'_>,
+    key: &str,
+    fetched: &Fetched,
+    reason: &'static str,
+) -> Result<Reply, Problem> {
     wanted.connection.answers(false);
     let not_shared = HeaderValue::from_static(freshet_core::freshness::NOT_SHARED);
-    answer(wanted, key, &private(fetched), not_shared, CacheStatus::NotCached(reason))
+    answer(
+        wanted,
+        key,
+        &private(fetched),
+        not_shared,
+        CacheStatus::NotCached(reason),
+    )
 }
 
 fn answer(
@@ -97,14 +108,26 @@ fn answer(
         headers.insert(CONTENT_LOCATION, canonical);
     }
     if condition(wanted.headers, IF_MATCH).is_some_and(|tags| !tags.matches(Some(answer.etag))) {
-        return Err(Problem::new(Kind::PreconditionFailed, "If-Match names no current representation"));
+        return Err(Problem::new(
+            Kind::PreconditionFailed,
+            "If-Match names no current representation",
+        ));
     }
-    if condition(wanted.headers, IF_NONE_MATCH).is_some_and(|tags| tags.matches(Some(answer.etag))) {
+    if condition(wanted.headers, IF_NONE_MATCH).is_some_and(|tags| tags.matches(Some(answer.etag)))
+    {
         headers.remove(CONTENT_TYPE);
         headers.remove(CONTENT_LENGTH);
-        return Ok(respond::reply(StatusCode::NOT_MODIFIED, headers, Body::empty()));
+        return Ok(respond::reply(
+            StatusCode::NOT_MODIFIED,
+            headers,
+            Body::empty(),
+        ));
     }
-    Ok(respond::reply(StatusCode::OK, headers, Body::of(answer.body.clone())))
+    Ok(respond::reply(
+        StatusCode::OK,
+        headers,
+        Body::of(answer.body.clone()),
+    ))
 }
 
 /// A read's precondition; one that cannot be read counts as absent, and the answer is sent whole.
@@ -128,5 +151,7 @@ pub fn tags(headers: &HeaderMap, name: &HeaderName) -> Result<Option<TagList>, P
     let lines: Vec<&str> = lines
         .map(|line| line.to_str().map_err(|_| malformed()))
         .collect::<Result<_, _>>()?;
-    TagList::parse(&lines.join(", ")).map(Some).ok_or_else(malformed)
+    TagList::parse(&lines.join(", "))
+        .map(Some)
+        .ok_or_else(malformed)
 }

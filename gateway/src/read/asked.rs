@@ -8,7 +8,9 @@ use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::notification::Representation;
 use freshet_core::predicate::Predicate;
-use freshet_core::query::{CountQuery, Direction, Filter, Query, QueryError, RecordRequest, Sort, View};
+use freshet_core::query::{
+    CountQuery, Direction, Filter, Query, QueryError, RecordRequest, Sort, View,
+};
 use freshet_core::value::path::Path;
 use freshet_core::value::sort::{self, compare_keys, sort_key};
 use freshet_invalidation::{Matches, NotCached, Order, Resource, Watched};
@@ -99,7 +101,10 @@ impl Asked {
         }
         if let Asked::Query(query) = self {
             if query.limit > rule.limit_max {
-                let detail = format!("at most {} on this collection, where it has to be named", rule.limit_max);
+                let detail = format!(
+                    "at most {} on this collection, where it has to be named",
+                    rule.limit_max
+                );
                 return Err(Problem::malformed(detail).of_parameter("limit"));
             }
             if query.skip > rule.skip_max {

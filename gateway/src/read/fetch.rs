@@ -38,7 +38,10 @@ pub async fn fetch(app: &App, asked: &Asked, from: Position) -> Result<Fetched, 
     let reading = async {
         match asked {
             Asked::Record(record) => {
-                let got = app.store.get(&record.namespace, record.id.as_raw(), from).await?;
+                let got = app
+                    .store
+                    .get(&record.namespace, record.id.as_raw(), from)
+                    .await?;
                 let document = got
                     .document
                     .ok_or_else(|| Problem::new(Kind::NotFound, "there is no such record"))?;
@@ -110,7 +113,11 @@ fn result_body(query: &Query, documents: &Documents) -> Result<Bytes, Problem> {
         && let Some(cursor) = last.and_then(|last| query.next(last, query.limit))
     {
         body.extend_from_slice(b",\"next\":");
-        body.extend_from_slice(serde_json::Value::from(cursor.text()).to_string().as_bytes());
+        body.extend_from_slice(
+            serde_json::Value::from(cursor.text())
+                .to_string()
+                .as_bytes(),
+        );
     }
     body.push(b'}');
     Ok(body.into())
@@ -162,7 +169,8 @@ pub fn items_body(documents: &[RawDocumentBuf], rep: Rep) -> Bytes {
 pub fn record_id(document: &RawDocument) -> Result<RecordId, Problem> {
     match document.get("_id") {
         Ok(Some(id)) => RecordId::of(id).map_err(|error| {
-            Problem::new(Kind::Internal, "a stored record's _id cannot be named").because(error.to_string())
+            Problem::new(Kind::Internal, "a stored record's _id cannot be named")
+                .because(error.to_string())
         }),
         Ok(None) => Err(Problem::new(Kind::Internal, "a stored record has no _id")),
         Err(error) => Err(corrupt(error)),

@@ -38,7 +38,9 @@ pub struct Request<'a> {
 pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
     let wanted = request.wanted;
     let asked = Asked::parse(request.route, &request.params)?;
-    let (rule, scope) = app.access.check(asked.namespace(), Right::Read, wanted.headers)?;
+    let (rule, scope) = app
+        .access
+        .check(asked.namespace(), Right::Read, wanted.headers)?;
     asked.check(rule)?;
     let key = asked.key();
     if let Err(reason) = admit(app, &asked, scope, &key) {
@@ -63,7 +65,9 @@ pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
     };
 
     app.declare_images(asked.namespace()).await;
-    let begun = asked.resource(key.clone()).and_then(|resource| app.pipeline.begin(resource));
+    let begun = asked
+        .resource(key.clone())
+        .and_then(|resource| app.pipeline.begin(resource));
     let ticket = match begun {
         Ok(ticket) => ticket,
         Err(no) => return uncached(app, wanted, &asked, &key, no.word()).await,
@@ -104,7 +108,9 @@ fn admit(app: &App, asked: &Asked, scope: Scope, key: &Key) -> Result<(), &'stat
         return Err("database-only");
     }
     match &app.doorkeeper {
-        Some(doorkeeper) if !doorkeeper.admits(key.as_str(), app.clock.now()) => Err("first-request"),
+        Some(doorkeeper) if !doorkeeper.admits(key.as_str(), app.clock.now()) => {
+            Err("first-request")
+        }
         _ => Ok(()),
     }
 }

@@ -5,8 +5,8 @@
 //! text they are in a URL, `skip` and `limit` numbers.
 
 use freshet_core::name::Namespace;
-use http::header::{CONTENT_LOCATION, LOCATION};
 use http::HeaderValue;
+use http::header::{CONTENT_LOCATION, LOCATION};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
@@ -23,7 +23,12 @@ use crate::route::{Params, Route};
 ///
 /// # Errors
 /// The problem to send instead.
-pub async fn read(app: &App, namespace: Namespace, body: &[u8], wanted: Wanted<'_>) -> Result<Reply, Problem> {
+pub async fn read(
+    app: &App,
+    namespace: Namespace,
+    body: &[u8],
+    wanted: Wanted<'_>,
+) -> Result<Reply, Problem> {
     let (rule, _) = app.access.check(&namespace, Right::Read, wanted.headers)?;
     let asked = Asked::parse(Route::Collection(namespace), &parameters(body)?)?;
     asked.check(rule)?;
@@ -66,16 +71,30 @@ mod tests {
     fn members_become_parameters() {
         let body = br#"{"limit":5,"filter":{"a":{"$gt":1}},"sort":"-a","rep":"canonical"}"#;
         let pairs = parameters(body).expect("valid");
-        let pairs: Vec<(&str, &str)> = pairs.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        let pairs: Vec<(&str, &str)> = pairs
+            .iter()
+            .map(|(n, v)| (n.as_str(), v.as_str()))
+            .collect();
         assert_eq!(
             pairs,
-            [("filter", "{\"a\":{\"$gt\":1}}"), ("limit", "5"), ("rep", "canonical"), ("sort", "-a")]
+            [
+                ("filter", "{\"a\":{\"$gt\":1}}"),
+                ("limit", "5"),
+                ("rep", "canonical"),
+                ("sort", "-a")
+            ]
         );
     }
 
     #[test]
     fn what_is_no_object_or_repeats_a_name_is_refused() {
-        for body in ["[]", "5", "", "{\"limit\":1,\"limit\":2}", "{\"filter\":{\"a\":1,\"a\":2}}"] {
+        for body in [
+            "[]",
+            "5",
+            "",
+            "{\"limit\":1,\"limit\":2}",
+            "{\"filter\":{\"a\":1,\"a\":2}}",
+        ] {
             assert!(parameters(body.as_bytes()).is_err(), "{body}");
         }
     }

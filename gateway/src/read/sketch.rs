@@ -18,14 +18,21 @@ const COLLECTIONS_MAX: usize = 256;
 ///
 /// # Errors
 /// 400 for another parameter than `collections` and `since`; 401 or 403 for a collection that may not be read.
-pub async fn read(app: &App, db: &str, params: &Params, headers: &HeaderMap) -> Result<Reply, Problem> {
+pub async fn read(
+    app: &App,
+    db: &str,
+    params: &Params,
+    headers: &HeaderMap,
+) -> Result<Reply, Problem> {
     let mut namespaces = None;
     for (name, value) in params {
         match name.as_str() {
             "collections" => namespaces = Some(named(app, db, value, headers)?),
             // A delta may be answered, and need not be: the whole sketch always is right.
             "since" => check_since(value)?,
-            _ => return Err(Problem::malformed("no such parameter here").of_parameter(name.clone())),
+            _ => {
+                return Err(Problem::malformed("no such parameter here").of_parameter(name.clone()));
+            }
         }
     }
     let namespaces = match namespaces {
@@ -48,8 +55,9 @@ fn named(app: &App, db: &str, value: &str, headers: &HeaderMap) -> Result<Vec<Na
     names
         .into_iter()
         .map(|collection| {
-            let namespace = Namespace::new(db, collection)
-                .map_err(|error| Problem::malformed(error.to_string()).of_parameter("collections"))?;
+            let namespace = Namespace::new(db, collection).map_err(|error| {
+                Problem::malformed(error.to_string()).of_parameter("collections")
+            })?;
             app.access.check(&namespace, Right::Read, headers)?;
             Ok(namespace)
         })
@@ -57,11 +65,14 @@ fn named(app: &App, db: &str, value: &str, headers: &HeaderMap) -> Result<Vec<Na
 }
 
 fn check_since(value: &str) -> Result<(), Problem> {
-    let valid = value
-        .split_once('.')
-        .is_some_and(|(epoch, watermark)| epoch.parse::<u64>().is_ok() && watermark.parse::<u64>().is_ok());
+    let valid = value.split_once('.').is_some_and(|(epoch, watermark)| {
+        epoch.parse::<u64>().is_ok() && watermark.parse::<u64>().is_ok()
+    });
     match valid {
         true => Ok(()),
-        false => Err(Problem::malformed("must be epoch.watermark, two decimal numbers").of_parameter("since")),
+        false => Err(
+            Problem::malformed("must be epoch.watermark, two decimal numbers")
+                .of_parameter("since"),
+        ),
     }
 }

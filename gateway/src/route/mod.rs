@@ -79,7 +79,9 @@ impl Route {
     /// Whether the resource knows the method.
     #[must_use]
     pub fn allows(&self, method: &Method) -> bool {
-        self.allow().split(", ").any(|known| known == method.as_str())
+        self.allow()
+            .split(", ")
+            .any(|known| known == method.as_str())
     }
 
     /// The stable word for metrics and logs.
@@ -114,7 +116,9 @@ fn resource(rest: &str) -> Result<Route, Problem> {
     let segments: Vec<&str> = rest.split('/').collect();
     match segments[..] {
         [db, "_sketch"] => Ok(Route::Sketch(database(db)?)),
-        [db, "_transactions"] => database(db).map(|_| Route::Later("a transaction", "POST, OPTIONS")),
+        [db, "_transactions"] => {
+            database(db).map(|_| Route::Later("a transaction", "POST, OPTIONS"))
+        }
         [db, "_queries", hash] if is_hash(hash) => {
             database(db).map(|_| Route::Later("a stored query", "PUT, OPTIONS"))
         }
@@ -159,7 +163,10 @@ fn database(db: &str) -> Result<String, Problem> {
 }
 
 fn is_hash(text: &str) -> bool {
-    text.len() == 32 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    text.len() == 32
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
 #[cfg(test)]
@@ -174,12 +181,24 @@ mod tests {
     #[test]
     fn paths_that_name_something() {
         let ns = Namespace::new("shop", "items").expect("valid");
-        assert_eq!(Route::parse("/v1/shop/items").ok(), Some(Route::Collection(ns.clone())));
-        assert_eq!(Route::parse("/v1/shop/items/_count").ok(), Some(Route::Count(ns.clone())));
-        assert_eq!(Route::parse("/v1/shop/_sketch").ok(), Some(Route::Sketch("shop".into())));
+        assert_eq!(
+            Route::parse("/v1/shop/items").ok(),
+            Some(Route::Collection(ns.clone()))
+        );
+        assert_eq!(
+            Route::parse("/v1/shop/items/_count").ok(),
+            Some(Route::Count(ns.clone()))
+        );
+        assert_eq!(
+            Route::parse("/v1/shop/_sketch").ok(),
+            Some(Route::Sketch("shop".into()))
+        );
         for id in ["1", "a%20b", "~5", "656e6f7267616e69736d2e2e", "a;b=c"] {
             let path = format!("/v1/shop/items/{id}");
-            assert!(matches!(Route::parse(&path), Ok(Route::Record(..))), "{path}");
+            assert!(
+                matches!(Route::parse(&path), Ok(Route::Record(..))),
+                "{path}"
+            );
         }
         for path in ["/v1/shop/items/_live", "/v1/shop/_transactions"] {
             assert!(matches!(Route::parse(path), Ok(Route::Later(..))), "{path}");
@@ -189,14 +208,38 @@ mod tests {
     #[test]
     fn paths_that_name_nothing() {
         for path in [
-            "", "/v1", "/v1/", "/v1/shop", "/v1/shop/", "/v1/shop/items/", "/v1/shop/items/1/", "/v1/shop/items/1/x.css",
-            "//v1/shop/items", "/v1//items", "/V1/shop/items", "/v1/_db/items", "/v1/shop/_items", "/v1/shop/items/_what",
-            "/v1/shop/items/%5Fcount", "/v1/shop/items/a%2Fb", "/v1/shop/items/a%2fb", "/v1/shop/system.users",
-            "/v1/shop/_queries/xyz", "/healthz/", "/v1/shop/items/..", "/v1/shop/../items",
+            "",
+            "/v1",
+            "/v1/",
+            "/v1/shop",
+            "/v1/shop/",
+            "/v1/shop/items/",
+            "/v1/shop/items/1/",
+            "/v1/shop/items/1/x.css",
+            "//v1/shop/items",
+            "/v1//items",
+            "/V1/shop/items",
+            "/v1/_db/items",
+            "/v1/shop/_items",
+            "/v1/shop/items/_what",
+            "/v1/shop/items/%5Fcount",
+            "/v1/shop/items/a%2Fb",
+            "/v1/shop/items/a%2fb",
+            "/v1/shop/system.users",
+            "/v1/shop/_queries/xyz",
+            "/healthz/",
+            "/v1/shop/items/..",
+            "/v1/shop/../items",
         ] {
             assert_eq!(kind(path), Kind::NotFound, "{path}");
         }
-        for path in ["/v1/shop/it%zz", "/v1/shop/items/%ff", "/v1/shop/items/%", "/v1/sh$op/items", "/v1/shop/items/~{"] {
+        for path in [
+            "/v1/shop/it%zz",
+            "/v1/shop/items/%ff",
+            "/v1/shop/items/%",
+            "/v1/sh$op/items",
+            "/v1/shop/items/~{",
+        ] {
             assert_eq!(kind(path), Kind::Malformed, "{path}");
         }
     }

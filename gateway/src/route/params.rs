@@ -46,7 +46,8 @@ mod tests {
     #[test]
     fn k4_duplicates_are_refused_and_delimiters_survive_encoding() {
         assert!(parse_params(Some("filter={}&filter={}")).is_err());
-        let params = parse_params(Some("filter=%7B%22a%22:%22x%26y%2B%23%00%22%7D&sort=a+b")).expect("valid");
+        let params = parse_params(Some("filter=%7B%22a%22:%22x%26y%2B%23%00%22%7D&sort=a+b"))
+            .expect("valid");
         assert_eq!(params[0].1, "{\"a\":\"x&y+#\0\"}");
         assert_eq!(params[1].1, "a b");
         for bad in ["", "a", "a=1&", "&a=1", "a=%", "a=%ff"] {

@@ -26,8 +26,13 @@ pub(super) fn text(encoded: &str) -> Result<Cow<'_, str>, Problem> {
             continue;
         }
         let hex = [bytes.next(), bytes.next()];
-        if !hex.iter().all(|digit| digit.is_some_and(|d| d.is_ascii_hexdigit())) {
-            return Err(Problem::malformed("a percent sign is not followed by two hexadecimal digits"));
+        if !hex
+            .iter()
+            .all(|digit| digit.is_some_and(|d| d.is_ascii_hexdigit()))
+        {
+            return Err(Problem::malformed(
+                "a percent sign is not followed by two hexadecimal digits",
+            ));
         }
     }
     percent_decode_str(encoded)

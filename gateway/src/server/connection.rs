@@ -75,7 +75,10 @@ impl Connection {
     async fn idle(&self) {
         let limit_ms = u64::try_from(self.idle_timeout.as_millis()).unwrap_or(u64::MAX);
         loop {
-            let since = self.clock.now().since(Moment(self.last_ms.load(Ordering::Relaxed)));
+            let since = self
+                .clock
+                .now()
+                .since(Moment(self.last_ms.load(Ordering::Relaxed)));
             let busy = self.in_flight.load(Ordering::Relaxed) > 0;
             if !busy && since >= limit_ms {
                 return;

@@ -75,7 +75,13 @@ where
         };
         let _ = stream.set_nodelay(true);
         let connection = Arc::new(Connection::new(settings, Arc::clone(&clock)));
-        let task = connection::run(stream, Arc::clone(&builder), connection, handler.clone(), draining.clone());
+        let task = connection::run(
+            stream,
+            Arc::clone(&builder),
+            connection,
+            handler.clone(),
+            draining.clone(),
+        );
         tracker.spawn(async move {
             task.await;
             drop(permit);

@@ -64,14 +64,22 @@ impl Activity {
         if state.events.len() == EVENTS_MAX {
             state.events.pop_front();
         }
-        state.events.push_back(Numbered { number, at_ms, event });
+        state.events.push_back(Numbered {
+            number,
+            at_ms,
+            event,
+        });
     }
 
     /// The events from `number` on, and the number to ask for next, as JSON.
     #[must_use]
     pub fn since(&self, number: u64) -> String {
         let state = self.state.lock();
-        let events: Vec<&Numbered> = state.events.iter().filter(|event| event.number >= number).collect();
+        let events: Vec<&Numbered> = state
+            .events
+            .iter()
+            .filter(|event| event.number >= number)
+            .collect();
         serde_json::json!({ "next": state.next, "events": events }).to_string()
     }
 }
@@ -91,7 +99,8 @@ impl freshet_invalidation::Tier for Watched {
         for key in keys {
             if self.tier.invalidate(key) {
                 let key = key.as_str().to_owned();
-                self.activity.add(Event::Invalidated { key }, self.clock.wall_ms());
+                self.activity
+                    .add(Event::Invalidated { key }, self.clock.wall_ms());
             }
         }
     }
@@ -99,7 +108,8 @@ impl freshet_invalidation::Tier for Watched {
     fn drop_collection(&self, namespace: &Namespace) {
         self.tier.drop_collection(namespace);
         let key = namespace.path();
-        self.activity.add(Event::Invalidated { key }, self.clock.wall_ms());
+        self.activity
+            .add(Event::Invalidated { key }, self.clock.wall_ms());
     }
 
     fn drop_all(&self) {

@@ -82,17 +82,41 @@ impl Metrics {
         more(&mut registry);
         let own = registry.sub_registry_with_prefix("freshet");
         let requests = Family::default();
-        own.register("requests", "Requests that went past the first look into the tier", requests.clone());
+        own.register(
+            "requests",
+            "Requests that went past the first look into the tier",
+            requests.clone(),
+        );
         let duration = Family::new_with_constructor(seconds as fn() -> Seconds);
-        own.register_with_unit("request_duration", "Time to answer them", Unit::Seconds, duration.clone());
+        own.register_with_unit(
+            "request_duration",
+            "Time to answer them",
+            Unit::Seconds,
+            duration.clone(),
+        );
         let not_cached: Family<ReasonLabels, Counter> = Family::default();
-        own.register("not_cached", "Answers that no cache may keep, by reason", not_cached.clone());
+        own.register(
+            "not_cached",
+            "Answers that no cache may keep, by reason",
+            not_cached.clone(),
+        );
         let tier_results: Family<ResultLabels, Counter> = Family::default();
-        own.register("tier_results", "What the gateway's own tier did for cacheable reads", tier_results.clone());
-        let hits = tier_results.get_or_create(&ResultLabels { result: "hit" }).clone();
+        own.register(
+            "tier_results",
+            "What the gateway's own tier did for cacheable reads",
+            tier_results.clone(),
+        );
+        let hits = tier_results
+            .get_or_create(&ResultLabels { result: "hit" })
+            .clone();
         let size = Size::default();
         own.register("tier_entries", "Answers in the tier", size.entries.clone());
-        own.register_with_unit("tier_size", "Size of the tier", Unit::Bytes, size.bytes.clone());
+        own.register_with_unit(
+            "tier_size",
+            "Size of the tier",
+            Unit::Bytes,
+            size.bytes.clone(),
+        );
         Metrics {
             registry,
             requests,
@@ -121,15 +145,23 @@ impl Metrics {
             "QUERY" => Method::Query,
             _ => Method::Other,
         };
-        let labels = RequestLabels { route, method, status };
+        let labels = RequestLabels {
+            route,
+            method,
+            status,
+        };
         self.requests.get_or_create(&labels).inc();
         #[allow(clippy::cast_precision_loss)]
-        self.duration.get_or_create(&RouteLabels { route }).observe(ms as f64 / 1000.0);
+        self.duration
+            .get_or_create(&RouteLabels { route })
+            .observe(ms as f64 / 1000.0);
     }
 
     /// An answer goes out that no cache may keep.
     pub fn not_cached(&self, reason: &'static str) {
-        self.not_cached.get_or_create(&ReasonLabels { reason }).inc();
+        self.not_cached
+            .get_or_create(&ReasonLabels { reason })
+            .inc();
     }
 
     /// A cacheable answer goes out.
@@ -141,7 +173,9 @@ impl Metrics {
             CacheStatus::Reloaded => "reloaded",
             CacheStatus::NotCached(reason) => return self.not_cached(reason),
         };
-        self.tier_results.get_or_create(&ResultLabels { result }).inc();
+        self.tier_results
+            .get_or_create(&ResultLabels { result })
+            .inc();
     }
 
     /// The text form, with the tier's entries and bytes as they are now.

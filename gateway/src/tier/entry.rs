@@ -39,7 +39,12 @@ pub struct Entry {
 impl Entry {
     /// An entry whose lifetimes start at `issued`.
     #[must_use]
-    pub fn new(answer: Answer, lifetimes: Lifetimes, issued: Moment, generation: Generation) -> Entry {
+    pub fn new(
+        answer: Answer,
+        lifetimes: Lifetimes,
+        issued: Moment,
+        generation: Generation,
+    ) -> Entry {
         Entry {
             answer,
             generation,

@@ -62,7 +62,9 @@ impl Tier {
     /// A tier of `bytes_max`; answers above `entry_bytes_max` are not kept.
     #[must_use]
     pub fn new(bytes_max: u64, entry_bytes_max: usize) -> Tier {
-        let items = usize::try_from(bytes_max / 4096).unwrap_or(usize::MAX).clamp(16, 1 << 20);
+        let items = usize::try_from(bytes_max / 4096)
+            .unwrap_or(usize::MAX)
+            .clamp(16, 1 << 20);
         Tier {
             entries: Cache::with_weighter(items, bytes_max, ByBytes),
             slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
@@ -131,7 +133,8 @@ impl Tier {
     }
 
     fn is_current(&self, generation: &Generation) -> bool {
-        let stands = |counter: Counter| self.slots[counter.slot].load(Ordering::Acquire) == counter.value;
+        let stands =
+            |counter: Counter| self.slots[counter.slot].load(Ordering::Acquire) == counter.value;
         stands(generation.key)
             && stands(generation.collection)
             && self.everything.load(Ordering::Acquire) == generation.everything
@@ -207,17 +210,29 @@ mod tests {
         tier.invalidate(&key);
         tier.put(key.clone(), entry(before, 10, 10));
         assert!(tier.get(key.as_str(), Moment(0)).is_none());
-        tier.put(key.clone(), entry(tier.generation(&namespace(), &key), 10, 10));
+        tier.put(
+            key.clone(),
+            entry(tier.generation(&namespace(), &key), 10, 10),
+        );
         assert!(tier.get(key.as_str(), Moment(0)).is_some());
     }
 
     #[test]
     fn a_record_is_invalidated_in_all_its_representations_and_a_collection_as_a_whole() {
         let tier = Tier::new(1 << 20, 1 << 20);
-        let keys = ["/v1/db/c/1", "/v1/db/c/1?fields=a", "/v1/db/c/2", "/v1/db/c?limit=1", "/v1/db/c/_count"];
+        let keys = [
+            "/v1/db/c/1",
+            "/v1/db/c/1?fields=a",
+            "/v1/db/c/2",
+            "/v1/db/c?limit=1",
+            "/v1/db/c/_count",
+        ];
         let fill = || {
             for key in keys.map(Key::from) {
-                tier.put(key.clone(), entry(tier.generation(&namespace(), &key), 10, 10));
+                tier.put(
+                    key.clone(),
+                    entry(tier.generation(&namespace(), &key), 10, 10),
+                );
             }
         };
         let held = || keys.map(|key| tier.get(key, Moment(0)).is_some());
@@ -236,14 +251,20 @@ mod tests {
     fn c3_lifetimes_run_down_from_the_moment_of_issue() {
         let tier = Tier::new(1 << 20, 1 << 20);
         let key = Key::from("/v1/db/c");
-        tier.put(key.clone(), entry(tier.generation(&namespace(), &key), 3, 60));
+        tier.put(
+            key.clone(),
+            entry(tier.generation(&namespace(), &key), 3, 60),
+        );
         let served = |ms| {
             tier.get("/v1/db/c", Moment(ms))
                 .map(|entry| entry.cache_control(Moment(ms)))
         };
         assert_eq!(served(0).expect("fresh"), "public, max-age=3, s-maxage=60");
         assert_eq!(served(1).expect("fresh"), "public, max-age=2, s-maxage=59");
-        assert_eq!(served(2000).expect("fresh"), "public, max-age=1, s-maxage=58");
+        assert_eq!(
+            served(2000).expect("fresh"),
+            "public, max-age=1, s-maxage=58"
+        );
         assert!(served(2001).is_none());
     }
 }

@@ -1,8 +1,8 @@
 //! A request's body: within its limits of size and time, and of a media type that the resource takes.
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::HeaderMap;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 
@@ -13,10 +13,16 @@ use crate::error::{Kind, Problem};
 ///
 /// # Errors
 /// 413 when it is too large, 408 when it takes too long, 400 when it breaks off.
-pub async fn collect(body: Incoming, headers: &HeaderMap, settings: &Settings) -> Result<Bytes, Problem> {
+pub async fn collect(
+    body: Incoming,
+    headers: &HeaderMap,
+    settings: &Settings,
+) -> Result<Bytes, Problem> {
     let max = settings.limits.body_bytes_max;
     let too_large = || Problem::new(Kind::TooLarge, format!("at most {} bytes", max.0));
-    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    let announced = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|length| length > max.0) {
         return Err(too_large());
     }
@@ -25,7 +31,10 @@ pub async fn collect(body: Incoming, headers: &HeaderMap, settings: &Settings) -
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(Problem::malformed("the body broke off")),
-        Err(_) => Err(Problem::new(Kind::RequestTimeout, "the body took too long to arrive")),
+        Err(_) => Err(Problem::new(
+            Kind::RequestTimeout,
+            "the body took too long to arrive",
+        )),
     }
 }
 
@@ -46,7 +55,10 @@ impl Media {
     /// # Errors
     /// 415.
     pub fn of(headers: &HeaderMap, allowed: &[Media]) -> Result<Media, Problem> {
-        let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+        let value = headers
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or("");
         let mut parts = value.split(';').map(str::trim);
         let essence = parts.next().unwrap_or("").to_ascii_lowercase();
         let utf8 = parts.all(|parameter| match parameter.split_once('=') {
@@ -61,7 +73,10 @@ impl Media {
             .find(|media| utf8 && media.name() == essence)
             .ok_or_else(|| {
                 let names: Vec<&str> = allowed.iter().map(|media| media.name()).collect();
-                Problem::new(Kind::UnsupportedMediaType, format!("taken here, in UTF-8: {}", names.join(", ")))
+                Problem::new(
+                    Kind::UnsupportedMediaType,
+                    format!("taken here, in UTF-8: {}", names.join(", ")),
+                )
             })
     }
 
@@ -88,8 +103,16 @@ mod tests {
         };
         assert_eq!(of("application/json"), Some(Media::Json));
         assert_eq!(of("Application/JSON; charset=\"UTF-8\""), Some(Media::Json));
-        assert_eq!(of("application/vnd.freshet.update+json"), Some(Media::Update));
-        for bad in ["application/json; charset=latin1", "text/plain", "", "application/merge-patch+json"] {
+        assert_eq!(
+            of("application/vnd.freshet.update+json"),
+            Some(Media::Update)
+        );
+        for bad in [
+            "application/json; charset=latin1",
+            "text/plain",
+            "",
+            "application/merge-patch+json",
+        ] {
             assert_eq!(of(bad), None, "{bad}");
         }
         assert!(Media::of(&HeaderMap::new(), &[Media::Json]).is_err());

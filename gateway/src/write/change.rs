@@ -41,7 +41,12 @@ impl Change {
     ///
     /// # Errors
     /// 400, 415.
-    pub fn parse(method: &Method, headers: &HeaderMap, body: &[u8], id: &RecordId) -> Result<Change, Problem> {
+    pub fn parse(
+        method: &Method,
+        headers: &HeaderMap,
+        body: &[u8],
+        id: &RecordId,
+    ) -> Result<Change, Problem> {
         if *method == Method::DELETE {
             return match body.is_empty() {
                 true => Ok(Change::Delete),
@@ -57,9 +62,11 @@ impl Change {
         if media == Media::MergePatch {
             return Ok(Change::MergePatch(patch));
         }
-        let update = update::parse(&patch).map_err(|error| Problem::malformed(error.detail).at(error.pointer))?;
+        let update = update::parse(&patch)
+            .map_err(|error| Problem::malformed(error.detail).at(error.pointer))?;
         for filter in update.filters() {
-            Filter::parse(filter).map_err(|error| Problem::malformed(error.detail).at(error.pointer))?;
+            Filter::parse(filter)
+                .map_err(|error| Problem::malformed(error.detail).at(error.pointer))?;
         }
         Ok(Change::Update(patch, Box::new(update)))
     }
@@ -68,15 +75,24 @@ impl Change {
     ///
     /// # Errors
     /// [`Impossible`].
-    pub fn apply(&self, current: Option<&RawDocument>, now_ms: u64) -> Result<Option<RawDocumentBuf>, Impossible> {
+    pub fn apply(
+        &self,
+        current: Option<&RawDocument>,
+        now_ms: u64,
+    ) -> Result<Option<RawDocumentBuf>, Impossible> {
         if let Change::Put(document) = self {
             return Ok(Some(document.clone()));
         }
         let current = current.ok_or(Impossible::Missing)?;
         match self {
             Change::Put(document) => Ok(Some(document.clone())),
-            Change::MergePatch(patch) => update::merge_patch(current, patch).map(Some).map_err(Impossible::Unfit),
-            Change::Update(_, update) => update.apply(current, now_ms, &condition).map(Some).map_err(Impossible::Unfit),
+            Change::MergePatch(patch) => update::merge_patch(current, patch)
+                .map(Some)
+                .map_err(Impossible::Unfit),
+            Change::Update(_, update) => update
+                .apply(current, now_ms, &condition)
+                .map(Some)
+                .map_err(Impossible::Unfit),
             Change::Delete => Ok(None),
         }
     }
@@ -117,20 +133,30 @@ impl Change {
 ///
 /// # Errors
 /// 400 with a pointer, 413 for too many, 415.
-pub fn inserted(headers: &HeaderMap, body: &[u8], documents_max: u64) -> Result<(Vec<RawDocumentBuf>, bool), Problem> {
+pub fn inserted(
+    headers: &HeaderMap,
+    body: &[u8],
+    documents_max: u64,
+) -> Result<(Vec<RawDocumentBuf>, bool), Problem> {
     Media::of(headers, &[Media::Json])?;
-    let value = ejson::parse_value(body).map_err(|error| Problem::malformed(error.detail).at(error.pointer))?;
+    let value = ejson::parse_value(body)
+        .map_err(|error| Problem::malformed(error.detail).at(error.pointer))?;
     match value.as_raw_bson_ref() {
         RawBsonRef::Document(document) => Ok((vec![identified(document, "")?], false)),
         RawBsonRef::Array(array) => {
             let mut documents = Vec::new();
             for (index, member) in array.into_iter().enumerate() {
                 if documents.len() as u64 >= documents_max {
-                    return Err(Problem::new(Kind::TooLarge, format!("at most {documents_max} records in one insert")));
+                    return Err(Problem::new(
+                        Kind::TooLarge,
+                        format!("at most {documents_max} records in one insert"),
+                    ));
                 }
                 let pointer = format!("/{index}");
                 match member {
-                    Ok(RawBsonRef::Document(document)) => documents.push(identified(document, &pointer)?),
+                    Ok(RawBsonRef::Document(document)) => {
+                        documents.push(identified(document, &pointer)?)
+                    }
                     _ => return Err(Problem::malformed("each record is an object").at(pointer)),
                 }
             }
@@ -139,7 +165,9 @@ pub fn inserted(headers: &HeaderMap, body: &[u8], documents_max: u64) -> Result<
             }
             Ok((documents, true))
         }
-        _ => Err(Problem::malformed("a record is an object, several are an array")),
+        _ => Err(Problem::malformed(
+            "a record is an object, several are an array",
+        )),
     }
 }
 
@@ -148,7 +176,9 @@ fn identified(document: &RawDocument, pointer: &str) -> Result<RawDocumentBuf, P
     match document.get("_id") {
         Ok(None) => Ok(prefixed(RawBson::ObjectId(ObjectId::new()), document)),
         Ok(Some(id)) => {
-            RecordId::of(id).map_err(|error| Problem::malformed(error.to_string()).at(format!("{pointer}/_id")))?;
+            RecordId::of(id).map_err(|error| {
+                Problem::malformed(error.to_string()).at(format!("{pointer}/_id"))
+            })?;
             Ok(prefixed(RawBson::from(id), document))
         }
         Err(_) => Err(Problem::malformed("the record cannot be read").at(pointer)),
@@ -160,7 +190,9 @@ fn with_id(document: &RawDocument, id: &RecordId) -> Result<RawDocumentBuf, Prob
     let own = document.get("_id").ok().flatten();
     match own {
         None => Ok(prefixed(RawBson::from(id.as_raw()), document)),
-        Some(own) if RecordId::of(own).is_ok_and(|own| own == *id) => Ok(prefixed(RawBson::from(own), document)),
+        Some(own) if RecordId::of(own).is_ok_and(|own| own == *id) => {
+            Ok(prefixed(RawBson::from(own), document))
+        }
         Some(_) => Err(Problem::malformed("the body's _id is not the one in the path").at("/_id")),
     }
 }

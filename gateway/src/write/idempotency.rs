@@ -64,15 +64,28 @@ impl Repeatable {
         };
         let key = key.as_bytes();
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
-            return Err(Problem::malformed("Idempotency-Key must have 1 to 255 bytes"));
+            return Err(Problem::malformed(
+                "Idempotency-Key must have 1 to 255 bytes",
+            ));
         }
-        let caller = headers.get(AUTHORIZATION).map_or(&b""[..], HeaderValue::as_bytes);
+        let caller = headers
+            .get(AUTHORIZATION)
+            .map_or(&b""[..], HeaderValue::as_bytes);
         let condition = ["content-type", "if-match", "if-none-match"]
             .map(|name| headers.get(name).map_or(&b""[..], HeaderValue::as_bytes));
-        let parts = [method.as_str().as_bytes(), target.as_bytes(), condition[0], condition[1], condition[2], body];
+        let parts = [
+            method.as_str().as_bytes(),
+            target.as_bytes(),
+            condition[0],
+            condition[1],
+            condition[2],
+            body,
+        ];
         Ok(Some(Repeatable {
-            namespace: Namespace::new(namespace.db(), COLLECTION)
-                .map_err(|error| Problem::new(Kind::Internal, "no place for idempotency keys").because(error.to_string()))?,
+            namespace: Namespace::new(namespace.db(), COLLECTION).map_err(|error| {
+                Problem::new(Kind::Internal, "no place for idempotency keys")
+                    .because(error.to_string())
+            })?,
             name: digest(&[caller, key]),
             fingerprint: digest(&parts),
         }))
@@ -108,19 +121,28 @@ impl Repeatable {
     /// # Errors
     /// 422 when the first request was another one.
     pub fn again(&self, record: &RawDocument, now_ms: u64) -> Result<Option<First>, Problem> {
-        let at = record.get_datetime("at").map_or(0, |at| at.timestamp_millis());
+        let at = record
+            .get_datetime("at")
+            .map_or(0, |at| at.timestamp_millis());
         if now_ms.saturating_sub(u64::try_from(at).unwrap_or(0)) > KEPT_MS {
             return Ok(None);
         }
         if record.get_str("fingerprint").ok() != Some(self.fingerprint.as_str()) {
-            return Err(Problem::new(Kind::IdempotencyMismatch, "this Idempotency-Key came with another request before"));
+            return Err(Problem::new(
+                Kind::IdempotencyMismatch,
+                "this Idempotency-Key came with another request before",
+            ));
         }
         let body = match record.get("body") {
             Ok(Some(RawBsonRef::Binary(binary))) => Bytes::copy_from_slice(binary.bytes),
             _ => Bytes::new(),
         };
         Ok(Some(First {
-            status: record.get_i32("status").ok().and_then(|status| u16::try_from(status).ok()).unwrap_or(200),
+            status: record
+                .get_i32("status")
+                .ok()
+                .and_then(|status| u16::try_from(status).ok())
+                .unwrap_or(200),
             etag: record.get_str("etag").ok().map(str::to_owned),
             location: record.get_str("location").ok().map(str::to_owned),
             body,
@@ -189,9 +211,19 @@ mod tests {
             body: Bytes::from_static(b"{}"),
         };
         let record = repeatable(b"1").record(&first, 1000);
-        assert_eq!(repeatable(b"1").again(&record, 2000).expect("the same"), Some(first));
-        let other = repeatable(b"2").again(&record, 2000).expect_err("another body");
+        assert_eq!(
+            repeatable(b"1").again(&record, 2000).expect("the same"),
+            Some(first)
+        );
+        let other = repeatable(b"2")
+            .again(&record, 2000)
+            .expect_err("another body");
         assert_eq!(other.kind, Kind::IdempotencyMismatch);
-        assert_eq!(repeatable(b"1").again(&record, 1001 + KEPT_MS).expect("old"), None);
+        assert_eq!(
+            repeatable(b"1")
+                .again(&record, 1001 + KEPT_MS)
+                .expect("old"),
+            None
+        );
     }
 }

@@ -16,8 +16,8 @@ use crate::auth::access::Rule;
 use crate::error::{Kind, Problem};
 use crate::respond::{self, FRESHET_POSITION, Reply};
 use crate::server::Body;
-use crate::telemetry::activity::Event;
 use crate::store::{Decide, Decision, Refused, StoreError, Transacted, Written};
+use crate::telemetry::activity::Event;
 
 /// What was written, and how it is answered.
 struct Done {
@@ -61,7 +61,11 @@ async fn store(app: &App, plan: &Arc<Plan>) -> Result<Done, Problem> {
     let written = match change {
         Change::MergePatch(_) => return transact(app, plan).await,
         Change::Put(document) => Some(app.store.put(namespace, id.as_raw(), document).await?),
-        Change::Update(operators, _) => app.store.update(namespace, id.as_raw(), operators).await?,
+        Change::Update(operators, _) => app
+            .store
+            .update(namespace, id.as_raw(), operators)
+            .await
+            .map_err(unfit)?,
         Change::Delete => {
             let deleted = app.store.delete(namespace, id.as_raw()).await?;
             deleted.map(|position| Written {
@@ -95,7 +99,7 @@ async fn transact(app: &App, plan: &Arc<Plan>) -> Result<Done, Problem> {
         Err(StoreError::DuplicateId) if plan.repeatable.is_some() => {
             app.store.transact(&reads, &decide).await?
         }
-        other => other?,
+        other => other.map_err(unfit)?,
     };
     let verdict = std::mem::replace(&mut *verdict.lock(), Ok(None));
     match transacted {
@@ -106,14 +110,16 @@ async fn transact(app: &App, plan: &Arc<Plan>) -> Result<Done, Problem> {
                 Some(first) => first,
                 None => {
                     let created = written.first().is_some_and(|written| written.created);
-                    let documents: Vec<_> = written.into_iter().filter_map(|w| w.document).collect();
+                    let documents: Vec<_> =
+                        written.into_iter().filter_map(|w| w.document).collect();
                     plan.answer(&documents, created)?
                 }
             };
             Ok(Done { first, position })
         }
         Transacted::Kept => {
-            let first = verdict?.ok_or_else(|| Problem::new(Kind::Internal, "a repeat has no first answer"))?;
+            let first = verdict?
+                .ok_or_else(|| Problem::new(Kind::Internal, "a repeat has no first answer"))?;
             let position = app.store.committed();
             Ok(Done { first, position })
         }
@@ -134,15 +140,24 @@ fn decision(plan: &Arc<Plan>, now_ms: u64, verdict: &Verdict) -> Decide {
     })
 }
 
+/// The change itself was understood before: what the database still has against it is about the record.
+fn unfit(error: StoreError) -> Problem {
+    match error {
+        StoreError::BadRequest(detail) => Problem::new(Kind::Rejected, detail),
+        other => other.into(),
+    }
+}
+
 fn refusal(refused: &Refused) -> Problem {
     match refused {
         Refused::Missing => Impossible::Missing.into(),
         Refused::Invalid { detail, pointer } => {
             Problem::new(Kind::Rejected, detail.clone()).at(pointer.clone())
         }
-        Refused::Precondition | Refused::OutOfDate(_) => {
-            Problem::new(Kind::PreconditionFailed, "the record is not in the state that the request named")
-        }
+        Refused::Precondition | Refused::OutOfDate(_) => Problem::new(
+            Kind::PreconditionFailed,
+            "the record is not in the state that the request named",
+        ),
     }
 }
 
@@ -152,7 +167,10 @@ fn respond(done: Done) -> Reply {
     let mut headers = respond::private(has_body.then_some(respond::JSON));
     headers.insert(FRESHET_POSITION, respond::position(done.position));
     for (name, value) in [(ETAG, &done.first.etag), (LOCATION, &done.first.location)] {
-        if let Some(value) = value.as_deref().and_then(|value| HeaderValue::from_str(value).ok()) {
+        if let Some(value) = value
+            .as_deref()
+            .and_then(|value| HeaderValue::from_str(value).ok())
+        {
             headers.insert(name, value);
         }
     }

@@ -84,7 +84,8 @@ impl Plan {
         let precondition = Precondition::parse(headers, rule.require_if_match)?;
         let (namespace, work) = match &request.route {
             Route::Collection(namespace) => {
-                let (documents, many) = change::inserted(headers, body, limits.insert_documents_max)?;
+                let (documents, many) =
+                    change::inserted(headers, body, limits.insert_documents_max)?;
                 (namespace.clone(), Work::Insert { documents, many })
             }
             Route::Record(namespace, id) => {
@@ -121,12 +122,20 @@ impl Plan {
     ///
     /// # Errors
     /// Why nothing is written.
-    pub fn decide(&self, answers: &[Answer], now_ms: u64) -> Result<(Decision, Option<First>), Problem> {
+    pub fn decide(
+        &self,
+        answers: &[Answer],
+        now_ms: u64,
+    ) -> Result<(Decision, Option<First>), Problem> {
         let mut answers = answers.iter().map(|answer| match answer {
             Answer::Record(record) => record.as_deref(),
             Answer::Query(_) => None,
         });
-        let kept = self.repeatable.as_ref().and_then(|_| answers.next()).flatten();
+        let kept = self
+            .repeatable
+            .as_ref()
+            .and_then(|_| answers.next())
+            .flatten();
         let current = answers.next().flatten();
         if let (Some(repeatable), Some(record)) = (&self.repeatable, kept)
             && let Some(first) = repeatable.again(record, now_ms)?
@@ -158,10 +167,16 @@ impl Plan {
     }
 
     /// The answer is part of what is written, so the new state has to be known here.
-    fn writes_and_answer(&self, current: Option<&RawDocument>, now_ms: u64) -> Result<(Vec<Write>, First), Problem> {
+    fn writes_and_answer(
+        &self,
+        current: Option<&RawDocument>,
+        now_ms: u64,
+    ) -> Result<(Vec<Write>, First), Problem> {
         let namespace = self.namespace.clone();
         match &self.work {
-            Work::Insert { documents, .. } => Ok((self.inserts(documents), self.answer(documents, true)?)),
+            Work::Insert { documents, .. } => {
+                Ok((self.inserts(documents), self.answer(documents, true)?))
+            }
             Work::Change { id, change } => {
                 let id = RawBson::from(id.as_raw());
                 let after = change.apply(current, now_ms)?;
@@ -246,7 +261,9 @@ impl From<Impossible> for Problem {
     fn from(impossible: Impossible) -> Problem {
         match impossible {
             Impossible::Missing => Problem::new(Kind::NotFound, "there is no such record"),
-            Impossible::Unfit(error) => Problem::new(Kind::Rejected, error.detail).at(error.pointer),
+            Impossible::Unfit(error) => {
+                Problem::new(Kind::Rejected, error.detail).at(error.pointer)
+            }
         }
     }
 }
@@ -260,6 +277,8 @@ fn rep(params: &Params) -> Result<Rep, Problem> {
             "canonical" => Ok(Rep::Canonical),
             _ => Err(Problem::malformed("must be relaxed or canonical").of_parameter("rep")),
         },
-        [(name, _), ..] => Err(Problem::malformed("no such parameter here").of_parameter(name.clone())),
+        [(name, _), ..] => {
+            Err(Problem::malformed("no such parameter here").of_parameter(name.clone()))
+        }
     }
 }

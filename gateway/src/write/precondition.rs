@@ -74,8 +74,14 @@ impl Precondition {
 impl From<Unmet> for Problem {
     fn from(unmet: Unmet) -> Problem {
         match unmet {
-            Unmet::Failed => Problem::new(Kind::PreconditionFailed, "the record is not in the state that the request named"),
-            Unmet::Required => Problem::new(Kind::PreconditionRequired, "this collection's records are changed with If-Match only"),
+            Unmet::Failed => Problem::new(
+                Kind::PreconditionFailed,
+                "the record is not in the state that the request named",
+            ),
+            Unmet::Required => Problem::new(
+                Kind::PreconditionRequired,
+                "this collection's records are changed with If-Match only",
+            ),
         }
     }
 }
@@ -105,9 +111,15 @@ mod tests {
             let tag = record_tag(&document, rep).to_string();
             assert_eq!(parse(IF_MATCH, &tag, true).check(Some(&document)), Ok(()));
             let strong = tag.trim_start_matches("W/");
-            assert_eq!(parse(IF_MATCH, strong, false).check(Some(&document)), Ok(()));
+            assert_eq!(
+                parse(IF_MATCH, strong, false).check(Some(&document)),
+                Ok(())
+            );
             let other = rawdoc! { "_id": 1, "n": 6_i64 };
-            assert_eq!(parse(IF_MATCH, &tag, false).check(Some(&other)), Err(Unmet::Failed));
+            assert_eq!(
+                parse(IF_MATCH, &tag, false).check(Some(&other)),
+                Err(Unmet::Failed)
+            );
             assert_eq!(parse(IF_MATCH, &tag, false).check(None), Err(Unmet::Failed));
         }
     }
@@ -121,6 +133,10 @@ mod tests {
         let demanded = Precondition::parse(&HeaderMap::new(), true).expect("valid");
         assert_eq!(demanded.check(Some(&document)), Err(Unmet::Required));
         assert_eq!(demanded.check(None), Ok(()));
-        assert!(Precondition::parse(&HeaderMap::new(), false).expect("valid").is_none());
+        assert!(
+            Precondition::parse(&HeaderMap::new(), false)
+                .expect("valid")
+                .is_none()
+        );
     }
 }

@@ -8,14 +8,27 @@ use crate::support::{Server, encode, filtered};
 async fn c2_a_record_is_a_hit_until_it_is_written_and_then_new_at_once() {
     let server = Server::caching(&[]).await;
     server.put("/v1/db/c/x", r#"{"a":1}"#).await;
-    let first = server.until("/v1/db/c/x", |answer| answer.header("cache-status").ends_with("stored")).await;
+    let first = server
+        .until("/v1/db/c/x", |answer| {
+            answer.header("cache-status").ends_with("stored")
+        })
+        .await;
     let second = server.get("/v1/db/c/x").await;
     assert!(second.is_hit(), "{}", second.header("cache-status"));
-    assert_eq!((second.body.clone(), second.header("etag")), (first.body.clone(), first.header("etag")));
+    assert_eq!(
+        (second.body.clone(), second.header("etag")),
+        (first.body.clone(), first.header("etag"))
+    );
     for value in 2..12 {
-        let written = server.put("/v1/db/c/x", &format!("{{\"a\":{value}}}")).await;
+        let written = server
+            .put("/v1/db/c/x", &format!("{{\"a\":{value}}}"))
+            .await;
         let read = server.get("/v1/db/c/x").await;
-        assert_eq!(read.json()["a"], value, "the tier never answers with what this gateway overwrote");
+        assert_eq!(
+            read.json()["a"],
+            value,
+            "the tier never answers with what this gateway overwrote"
+        );
         assert!(position(&read) >= position(&written));
         let shown = server.get("/v1/db/c/x?fields=a").await;
         assert_eq!(shown.json()["a"], value, "in any representation");
@@ -29,7 +42,12 @@ fn position(answer: &crate::support::Answer) -> u64 {
 #[tokio::test]
 async fn a_write_makes_stale_the_queries_that_it_touches_and_no_others() {
     let server = Server::caching(&[]).await;
-    server.post("/v1/db/c", r#"[{"_id":"a","k":1,"v":1},{"_id":"b","k":2,"v":1}]"#).await;
+    server
+        .post(
+            "/v1/db/c",
+            r#"[{"_id":"a","k":1,"v":1},{"_id":"b","k":2,"v":1}]"#,
+        )
+        .await;
     let ones = "/v1/db/c?filter=%7B%22k%22:1%7D";
     let twos = "/v1/db/c?filter=%7B%22k%22:2%7D";
     let count = "/v1/db/c/_count?filter=%7B%22k%22:1%7D";
@@ -37,15 +55,30 @@ async fn a_write_makes_stale_the_queries_that_it_touches_and_no_others() {
         server.until(target, crate::support::Answer::is_hit).await;
     }
     server.patch("/v1/db/c/a", "merge", r#"{"v":2}"#).await;
-    server.until(ones, |answer| answer.json()["items"][0]["v"] == 2).await;
+    server
+        .until(ones, |answer| answer.json()["items"][0]["v"] == 2)
+        .await;
     assert!(server.get(twos).await.is_hit(), "untouched");
-    assert!(server.get(count).await.is_hit(), "a change within leaves the count");
+    assert!(
+        server.get(count).await.is_hit(),
+        "a change within leaves the count"
+    );
     server.post("/v1/db/c", r#"{"_id":"c","k":1}"#).await;
-    server.until(ones, |answer| answer.json()["items"].as_array().is_some_and(|items| items.len() == 2)).await;
-    server.until(count, |answer| answer.json() == json!({"count":2})).await;
+    server
+        .until(ones, |answer| {
+            answer.json()["items"]
+                .as_array()
+                .is_some_and(|items| items.len() == 2)
+        })
+        .await;
+    server
+        .until(count, |answer| answer.json() == json!({"count":2}))
+        .await;
     assert!(server.get(twos).await.is_hit());
     server.send("DELETE", "/v1/db/c/b", &[], "").await;
-    server.until(twos, |answer| answer.json() == json!({"items":[]})).await;
+    server
+        .until(twos, |answer| answer.json() == json!({"items":[]}))
+        .await;
 }
 
 #[tokio::test]
@@ -54,7 +87,11 @@ async fn t10_an_empty_result_is_cached_and_ends_with_the_first_match() {
     let target = "/v1/db/c?filter=%7B%22k%22:1%7D";
     server.until(target, crate::support::Answer::is_hit).await;
     server.post("/v1/db/c", r#"{"_id":"a","k":1}"#).await;
-    let after = server.until(target, |answer| !answer.is_hit() || answer.json()["items"] != json!([])).await;
+    let after = server
+        .until(target, |answer| {
+            !answer.is_hit() || answer.json()["items"] != json!([])
+        })
+        .await;
     assert_eq!(after.json()["items"], json!([{"_id":"a","k":1}]));
 }
 
@@ -65,31 +102,61 @@ async fn lifetimes_run_down_in_the_tier() {
     let m = |answer: &crate::support::Answer| -> u32 {
         let control = answer.header("cache-control").to_owned();
         let (_, rest) = control.split_once("max-age=").expect("cacheable");
-        rest.split(',').next().expect("a number").parse().expect("a number")
+        rest.split(',')
+            .next()
+            .expect("a number")
+            .parse()
+            .expect("a number")
     };
-    let first = m(&server.until("/v1/db/c/x", |answer| answer.header("cache-status").ends_with("stored")).await);
-    server.until("/v1/db/c/x", |answer| answer.is_hit() && m(answer) + 2 <= first).await;
+    let first = m(&server
+        .until("/v1/db/c/x", |answer| {
+            answer.header("cache-status").ends_with("stored")
+        })
+        .await);
+    server
+        .until("/v1/db/c/x", |answer| {
+            answer.is_hit() && m(answer) + 2 <= first
+        })
+        .await;
 }
 
 #[tokio::test]
 async fn c9_reload_goes_past_the_tier_and_max_age_zero_does_not() {
     let server = Server::caching(&[]).await;
     server.put("/v1/db/c/x", "{}").await;
-    server.until("/v1/db/c/x", crate::support::Answer::is_hit).await;
-    let revalidated = server.get_with("/v1/db/c/x", "cache-control", "max-age=0").await;
+    server
+        .until("/v1/db/c/x", crate::support::Answer::is_hit)
+        .await;
+    let revalidated = server
+        .get_with("/v1/db/c/x", "cache-control", "max-age=0")
+        .await;
     assert!(revalidated.is_hit());
-    let reloaded = server.get_with("/v1/db/c/x", "cache-control", "no-cache").await;
-    assert_eq!(reloaded.header("cache-status"), "freshet; fwd=request; stored");
+    let reloaded = server
+        .get_with("/v1/db/c/x", "cache-control", "no-cache")
+        .await;
+    assert_eq!(
+        reloaded.header("cache-status"),
+        "freshet; fwd=request; stored"
+    );
 }
 
 #[tokio::test]
 async fn the_doorkeeper_caches_from_the_second_request_on() {
     let server = Server::caching(&[("admission.doorkeeper", "true")]).await;
     let first = server.get("/v1/db/c").await;
-    assert_eq!(first.header("cache-status"), "freshet; fwd=bypass; detail=first-request");
-    assert_eq!(first.header("cache-control"), "private, no-store, max-age=0");
+    assert_eq!(
+        first.header("cache-status"),
+        "freshet; fwd=bypass; detail=first-request"
+    );
+    assert_eq!(
+        first.header("cache-control"),
+        "private, no-store, max-age=0"
+    );
     let second = server.get("/v1/db/c").await;
-    assert_eq!(second.header("cache-status"), "freshet; fwd=uri-miss; stored");
+    assert_eq!(
+        second.header("cache-status"),
+        "freshet; fwd=uri-miss; stored"
+    );
     assert!(server.get("/v1/db/c").await.is_hit());
 }
 
@@ -99,7 +166,11 @@ async fn a_collection_can_keep_browsers_from_keeping() {
     let server = Server::caching(&[("access", access)]).await;
     let answer = server.get("/v1/db/c").await;
     let control = answer.header("cache-control");
-    assert!(control.starts_with("public, max-age=0, s-maxage=") && control.ends_with(", must-revalidate"), "{control}");
+    assert!(
+        control.starts_with("public, max-age=0, s-maxage=")
+            && control.ends_with(", must-revalidate"),
+        "{control}"
+    );
     assert!(server.get("/v1/db/c").await.is_hit());
 }
 
@@ -111,10 +182,19 @@ async fn c14_what_cannot_be_decided_exactly_is_not_cached() {
     for _ in 0..2 {
         let answer = server.get(&lookahead).await;
         if answer.status == 200 {
-            assert_eq!(answer.header("cache-status"), "freshet; fwd=bypass; detail=undecidable");
-            assert_eq!(answer.header("cache-control"), "private, no-store, max-age=0");
+            assert_eq!(
+                answer.header("cache-status"),
+                "freshet; fwd=bypass; detail=undecidable"
+            );
+            assert_eq!(
+                answer.header("cache-control"),
+                "private, no-store, max-age=0"
+            );
         } else {
-            assert_eq!(answer.status, 400, "the embedded store may refuse what it cannot decide");
+            assert_eq!(
+                answer.status, 400,
+                "the embedded store may refuse what it cannot decide"
+            );
         }
     }
 }
@@ -127,12 +207,18 @@ async fn a_second_page_begins_after_the_look_ahead_and_is_invalidated_too() {
     let full = server.until(target, crate::support::Answer::is_hit).await;
     assert!(full.json().get("next").is_none());
     server.post("/v1/db/c", r#"{"_id":3}"#).await;
-    let more = server.until(target, |answer| answer.json().get("next").is_some()).await;
+    let more = server
+        .until(target, |answer| answer.json().get("next").is_some())
+        .await;
     let next = more.json()["next"].as_str().expect("a cursor").to_owned();
-    let second = server.get(&format!("/v1/db/c?after={}&limit=2", encode(&next))).await;
+    let second = server
+        .get(&format!("/v1/db/c?after={}&limit=2", encode(&next)))
+        .await;
     assert_eq!(second.json(), json!({"items":[{"_id":3}]}));
     server.send("DELETE", "/v1/db/c/~3", &[], "").await;
-    server.until(target, |answer| answer.json().get("next").is_none()).await;
+    server
+        .until(target, |answer| answer.json().get("next").is_none())
+        .await;
 }
 
 #[tokio::test]
@@ -146,6 +232,9 @@ async fn many_equal_reads_at_once_are_answered_alike() {
         })
         .collect();
     for answer in asking {
-        assert_eq!(answer.await.expect("no panic").json(), json!({"_id":"x","a":1}));
+        assert_eq!(
+            answer.await.expect("no panic").json(),
+            json!({"_id":"x","a":1})
+        );
     }
 }

@@ -13,13 +13,28 @@ fn check_reports_every_mistake_with_its_place() {
     let file = dir.path().join("freshet.toml");
     let text = "store = \"mysql://x\"\nstroe = 1\n[server]\nidle_timeout = 5\n[[access]]\ncollection = \"a.b\"\nread = \"all\"\n[[edge]]\nkind = \"varnish\"\nurls = [\"nonsense\"]\n";
     std::fs::write(&file, text).expect("written");
-    let output = freshet().args(["check", "--config"]).arg(&file).env("FRESHET_LISTN", "x").output().expect("it runs");
+    let output = freshet()
+        .args(["check", "--config"])
+        .arg(&file)
+        .env("FRESHET_LISTN", "x")
+        .output()
+        .expect("it runs");
     assert_eq!(output.status.code(), Some(64));
     let errors = String::from_utf8(output.stderr).expect("UTF-8");
-    for place in [":1:9:", ":2:1:", ":4:16:", ":7:8:", ":10:8:", "FRESHET_LISTN"] {
+    for place in [
+        ":1:9:",
+        ":2:1:",
+        ":4:16:",
+        ":7:8:",
+        ":10:8:",
+        "FRESHET_LISTN",
+    ] {
         assert!(errors.contains(place), "{place} in\n{errors}");
     }
-    assert!(errors.ends_with("freshet: 6 mistakes in the settings\n"), "{errors}");
+    assert!(
+        errors.ends_with("freshet: 6 mistakes in the settings\n"),
+        "{errors}"
+    );
 }
 
 #[test]
@@ -27,10 +42,21 @@ fn the_reference_is_a_valid_file() {
     let dir = TempDir::new().expect("a directory");
     let file = dir.path().join("freshet.toml");
     let output = freshet().arg("settings").output().expect("it runs");
-    let text = format!("store = \"embedded:data\"\n{}", String::from_utf8(output.stdout).expect("UTF-8"));
+    let text = format!(
+        "store = \"embedded:data\"\n{}",
+        String::from_utf8(output.stdout).expect("UTF-8")
+    );
     std::fs::write(&file, text).expect("written");
-    let checked = freshet().args(["check", "--config"]).arg(&file).output().expect("it runs");
-    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    let checked = freshet()
+        .args(["check", "--config"])
+        .arg(&file)
+        .output()
+        .expect("it runs");
+    assert!(
+        checked.status.success(),
+        "{}",
+        String::from_utf8_lossy(&checked.stderr)
+    );
 }
 
 #[test]
@@ -38,20 +64,39 @@ fn import_reports_bad_lines_and_resumes() {
     let dir = TempDir::new().expect("a directory");
     let file = dir.path().join("data.ndjson");
     let store = format!("embedded:{}", dir.path().join("data").display());
-    std::fs::write(&file, "{\"_id\":1}\n{\"_id\":2}\nnonsense\n{\"_id\":1}\n{\"_id\":3}\n").expect("written");
+    std::fs::write(
+        &file,
+        "{\"_id\":1}\n{\"_id\":2}\nnonsense\n{\"_id\":1}\n{\"_id\":3}\n",
+    )
+    .expect("written");
     let import = |more: &[&str]| {
-        let output = freshet().arg("import").arg(&file).args(["--into", "db.c", "--store", &store]).args(more).output();
+        let output = freshet()
+            .arg("import")
+            .arg(&file)
+            .args(["--into", "db.c", "--store", &store])
+            .args(more)
+            .output();
         let output = output.expect("it runs");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-        (output.status.code(), text(output.stdout), text(output.stderr))
+        (
+            output.status.code(),
+            text(output.stdout),
+            text(output.stderr),
+        )
     };
     let (code, _, errors) = import(&["--batch", "2"]);
     assert_eq!(code, Some(1));
     assert!(errors.contains("line 3"), "{errors}");
     let (code, said, errors) = import(&["--batch", "2", "--resume", "--skip-bad"]);
     assert_eq!(code, Some(2), "{errors}");
-    assert!(said.contains("went on after line 2") && said.contains("1 documents stored"), "{said}");
-    assert!(errors.contains("line 3:") && errors.contains("line 4: a record with this _id exists"), "{errors}");
+    assert!(
+        said.contains("went on after line 2") && said.contains("1 documents stored"),
+        "{said}"
+    );
+    assert!(
+        errors.contains("line 3:") && errors.contains("line 4: a record with this _id exists"),
+        "{errors}"
+    );
 }
 
 #[test]
@@ -65,7 +110,12 @@ fn import_takes_an_array_from_standard_input() {
         .spawn()
         .expect("it runs");
     let text = b"[{\"n\":{\"$numberLong\":\"5\"}},\n {\"d\":{\"$date\":\"2020-01-01T00:00:00Z\"}}]";
-    child.stdin.take().expect("piped").write_all(text).expect("written");
+    child
+        .stdin
+        .take()
+        .expect("piped")
+        .write_all(text)
+        .expect("written");
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success());
     assert!(String::from_utf8_lossy(&output.stdout).contains("2 documents stored in db.c"));
@@ -85,13 +135,20 @@ fn dev_serves_the_sample_data_on_loopback() {
     let base = stdout
         .lines()
         .map_while(Result::ok)
-        .find_map(|line| line.split_once("http://").map(|(_, rest)| rest.trim_end_matches('/').to_owned()))
+        .find_map(|line| {
+            line.split_once("http://")
+                .map(|(_, rest)| rest.trim_end_matches('/').to_owned())
+        })
         .expect("it says where it is");
     assert!(base.starts_with("127.0.0.1:"), "{base}");
     let get = |target: &str| {
         use std::io::Read;
         let mut stream = std::net::TcpStream::connect(&base).expect("it accepts");
-        write!(stream, "GET {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("sent");
+        write!(
+            stream,
+            "GET {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        )
+        .expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         answer
@@ -101,7 +158,10 @@ fn dev_serves_the_sample_data_on_loopback() {
     assert!(get("/").contains("<h1>Freshet</h1>"));
     assert!(get("/_console/").contains("307"));
     assert!(get("/_console/activity.json").contains("\"events\""));
-    let refused = freshet().args(["dev", "--set", "server.listen=0.0.0.0:0", "--data"]).arg(dir.path().join("other")).output();
+    let refused = freshet()
+        .args(["dev", "--set", "server.listen=0.0.0.0:0", "--data"])
+        .arg(dir.path().join("other"))
+        .output();
     let refused = refused.expect("it runs");
     assert!(!refused.status.success());
     assert!(String::from_utf8_lossy(&refused.stderr).contains("loopback only"));

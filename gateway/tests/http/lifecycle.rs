@@ -15,25 +15,39 @@ use crate::support::{PATIENCE, Server, read};
 #[tokio::test]
 async fn http_2_without_tls() {
     let server = Server::start(&[]);
-    let stream = TcpStream::connect(server.address).await.expect("it accepts");
-    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("h2c");
+    let stream = TcpStream::connect(server.address)
+        .await
+        .expect("it accepts");
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+        .await
+        .expect("h2c");
     tokio::spawn(connection);
     let asking = (0..20).map(|_| {
-        let request = Request::get(format!("http://{}/v1/db/c", server.address)).body(Full::<Bytes>::default());
+        let request = Request::get(format!("http://{}/v1/db/c", server.address))
+            .body(Full::<Bytes>::default());
         sender.send_request(request.expect("a request"))
     });
     for answer in futures_util::future::join_all(asking).await {
         assert_eq!(read(answer.expect("an answer")).await.status, 200);
     }
-    let head = Request::head(format!("http://{}/healthz", server.address)).body(Full::<Bytes>::default());
-    let head = read(sender.send_request(head.expect("a request")).await.expect("an answer")).await;
+    let head =
+        Request::head(format!("http://{}/healthz", server.address)).body(Full::<Bytes>::default());
+    let head = read(
+        sender
+            .send_request(head.expect("a request"))
+            .await
+            .expect("an answer"),
+    )
+    .await;
     assert_eq!((head.header("content-length"), head.body.len()), ("15", 0));
 }
 
 #[tokio::test]
 async fn sigterm_finishes_what_is_in_flight_and_ends() {
     let mut server = Server::start(&[]);
-    let mut slow = TcpStream::connect(server.address).await.expect("it accepts");
+    let mut slow = TcpStream::connect(server.address)
+        .await
+        .expect("it accepts");
     let head = "PUT /v1/db/c/x HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 7\r\n\r\n{\"a\"";
     slow.write_all(head.as_bytes()).await.expect("sent");
     // The server has the request's head once it answers others that came later.
@@ -44,8 +58,12 @@ async fn sigterm_finishes_what_is_in_flight_and_ends() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, refused).await.expect("no new connections");
-    slow.write_all(b":1}").await.expect("the connection is still there");
+    tokio::time::timeout(PATIENCE, refused)
+        .await
+        .expect("no new connections");
+    slow.write_all(b":1}")
+        .await
+        .expect("the connection is still there");
     let mut answer = String::new();
     slow.read_to_string(&mut answer).await.expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
@@ -55,8 +73,12 @@ async fn sigterm_finishes_what_is_in_flight_and_ends() {
 #[tokio::test]
 async fn an_idle_connection_is_closed_by_sigterm_at_once() {
     let mut server = Server::start(&[]);
-    let mut idle = TcpStream::connect(server.address).await.expect("it accepts");
-    idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("sent");
+    let mut idle = TcpStream::connect(server.address)
+        .await
+        .expect("it accepts");
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await
+        .expect("sent");
     let mut buffer = [0; 1024];
     assert!(idle.read(&mut buffer).await.expect("an answer") > 0);
     server.terminate();
@@ -66,8 +88,13 @@ async fn an_idle_connection_is_closed_by_sigterm_at_once() {
 #[tokio::test]
 async fn a_head_that_does_not_arrive_ends_the_connection() {
     let server = Server::start(&[("server.header_read_timeout", "200ms")]);
-    let mut stream = TcpStream::connect(server.address).await.expect("it accepts");
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost").await.expect("sent");
+    let mut stream = TcpStream::connect(server.address)
+        .await
+        .expect("it accepts");
+    stream
+        .write_all(b"GET /healthz HTTP/1.1\r\nhost")
+        .await
+        .expect("sent");
     let mut rest = Vec::new();
     let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
     assert!(read.is_ok(), "closed");
@@ -76,41 +103,77 @@ async fn a_head_that_does_not_arrive_ends_the_connection() {
 #[tokio::test]
 async fn a_body_that_does_not_arrive_is_408() {
     let server = Server::start(&[("server.body_read_timeout", "200ms")]);
-    let mut stream = TcpStream::connect(server.address).await.expect("it accepts");
+    let mut stream = TcpStream::connect(server.address)
+        .await
+        .expect("it accepts");
     let head = "PUT /v1/db/c/x HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 7\r\n\r\n{";
     stream.write_all(head.as_bytes()).await.expect("sent");
     let mut answer = vec![0; 2048];
-    let count = tokio::time::timeout(PATIENCE, stream.read(&mut answer)).await.expect("in time").expect("an answer");
+    let count = tokio::time::timeout(PATIENCE, stream.read(&mut answer))
+        .await
+        .expect("in time")
+        .expect("an answer");
     assert!(String::from_utf8_lossy(&answer[..count]).starts_with("HTTP/1.1 408"));
 }
 
 #[tokio::test]
 async fn a_head_that_is_too_large_is_431() {
     let server = Server::start(&[("server.header_bytes_max", "16KiB")]);
-    let mut stream = TcpStream::connect(server.address).await.expect("it accepts");
-    let head = format!("GET /healthz HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(20_000));
+    let mut stream = TcpStream::connect(server.address)
+        .await
+        .expect("it accepts");
+    let head = format!(
+        "GET /healthz HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n",
+        "y".repeat(20_000)
+    );
     let _ = stream.write_all(head.as_bytes()).await;
     let mut answer = vec![0; 2048];
-    let count = tokio::time::timeout(PATIENCE, stream.read(&mut answer)).await.expect("in time").unwrap_or(0);
+    let count = tokio::time::timeout(PATIENCE, stream.read(&mut answer))
+        .await
+        .expect("in time")
+        .unwrap_or(0);
     assert!(String::from_utf8_lossy(&answer[..count]).starts_with("HTTP/1.1 431"));
 }
 
 #[tokio::test]
 async fn c5_a_cacheable_answer_that_is_not_taken_is_cut_off() {
-    let server = Server::caching(&[("server.fill_timeout", "300ms"), ("tier.entry_bytes_max", "64MiB")]).await;
+    let server = Server::caching(&[
+        ("server.fill_timeout", "300ms"),
+        ("tier.entry_bytes_max", "64MiB"),
+    ])
+    .await;
     let filler = "x".repeat(1 << 20);
     for id in 0..12 {
-        server.put(&format!("/v1/db/c/{id}"), &format!("{{\"a\":\"{filler}\"}}")).await;
+        server
+            .put(
+                &format!("/v1/db/c/{id}"),
+                &format!("{{\"a\":\"{filler}\"}}"),
+            )
+            .await;
     }
-    let mut stream = TcpStream::connect(server.address).await.expect("it accepts");
-    stream.write_all(b"GET /v1/db/c HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("sent");
+    let mut stream = TcpStream::connect(server.address)
+        .await
+        .expect("it accepts");
+    stream
+        .write_all(b"GET /v1/db/c HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await
+        .expect("sent");
     let mut head = vec![0; 512];
-    stream.read_exact(&mut head).await.expect("the answer begins");
+    stream
+        .read_exact(&mut head)
+        .await
+        .expect("the answer begins");
     let head = String::from_utf8_lossy(&head).to_lowercase();
     assert!(head.contains("cache-control: public"), "{head}");
     // Nothing more is read for longer than the answer may take.
     tokio::time::sleep(Duration::from_millis(1500)).await;
     let mut rest = Vec::new();
-    let taken = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("closed");
-    assert!(taken.is_err() || rest.len() < 12 << 20, "{} bytes came through", rest.len());
+    let taken = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest))
+        .await
+        .expect("closed");
+    assert!(
+        taken.is_err() || rest.len() < 12 << 20,
+        "{} bytes came through",
+        rest.len()
+    );
 }

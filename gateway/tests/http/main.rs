@@ -5,6 +5,7 @@ mod commands;
 mod errors;
 mod headers;
 mod lifecycle;
+mod refusals;
 mod resources;
 mod support;
 mod values;

@@ -17,11 +17,20 @@ async fn a_query_filters_sorts_pages_and_projects() {
     assert_eq!(all.json()["items"].as_array().expect("items").len(), 3);
     assert!(all.json().get("next").is_none());
     let some = server.get(&filtered(r#"{"n":{"$gte":2}}"#)).await;
-    assert_eq!(some.json(), json!({"items":[{"_id":"b","n":2},{"_id":"c","n":3}]}));
+    assert_eq!(
+        some.json(),
+        json!({"items":[{"_id":"b","n":2},{"_id":"c","n":3}]})
+    );
     let page = server.get("/v1/db/c?fields=n&limit=2&sort=-n").await.json();
     assert_eq!(page["items"], json!([{"_id":"c","n":3},{"_id":"b","n":2}]));
     let next = page["next"].as_str().expect("there is more");
-    let rest = server.get(&format!("/v1/db/c?after={}&fields=n&limit=2&sort=-n", encode(next))).await.json();
+    let rest = server
+        .get(&format!(
+            "/v1/db/c?after={}&fields=n&limit=2&sort=-n",
+            encode(next)
+        ))
+        .await
+        .json();
     assert_eq!(rest, json!({"items":[{"_id":"a","n":1}]}));
     let skipped = server.get("/v1/db/c?skip=2").await.json();
     assert_eq!(skipped["items"], json!([{"_id":"c","n":3}]));
@@ -37,7 +46,13 @@ async fn pages_by_id_cover_everything_once() {
     let (mut seen, mut target) = (Vec::new(), "/v1/db/c?limit=7".to_owned());
     loop {
         let page = server.get(&target).await.json();
-        seen.extend(page["items"].as_array().expect("items").iter().map(|item| item["_id"].as_i64().expect("a number")));
+        seen.extend(
+            page["items"]
+                .as_array()
+                .expect("items")
+                .iter()
+                .map(|item| item["_id"].as_i64().expect("a number")),
+        );
         match page["next"].as_str() {
             Some(next) => target = format!("/v1/db/c?after={}&limit=7", encode(next)),
             None => break,
@@ -50,8 +65,16 @@ async fn pages_by_id_cover_everything_once() {
 async fn a_count_is_a_resource_of_its_own() {
     let server = Server::start(&[]);
     with_three(&server).await;
-    assert_eq!(server.get("/v1/db/c/_count").await.json(), json!({"count":3}));
-    let some = server.get(&format!("/v1/db/c/_count?filter={}", encode(r#"{"n":{"$lt":3}}"#))).await;
+    assert_eq!(
+        server.get("/v1/db/c/_count").await.json(),
+        json!({"count":3})
+    );
+    let some = server
+        .get(&format!(
+            "/v1/db/c/_count?filter={}",
+            encode(r#"{"n":{"$lt":3}}"#)
+        ))
+        .await;
     assert_eq!(some.json(), json!({"count":2}));
 }
 
@@ -61,13 +84,27 @@ async fn a_query_in_a_body_names_its_get_and_is_never_cached() {
     with_three(&server).await;
     let body = r#"{"filter":{"n":{"$gt":1}},"limit":1,"sort":"n"}"#;
     for (method, target) in [("QUERY", "/v1/db/c"), ("POST", "/v1/db/c/_query")] {
-        let answer = server.send(method, target, &[("content-type", "application/json")], body).await;
+        let answer = server
+            .send(
+                method,
+                target,
+                &[("content-type", "application/json")],
+                body,
+            )
+            .await;
         assert_eq!(answer.status, 200, "{}", answer.text());
-        assert_eq!(answer.header("cache-control"), "private, no-store, max-age=0");
+        assert_eq!(
+            answer.header("cache-control"),
+            "private, no-store, max-age=0"
+        );
         let location = answer.header("location").to_owned();
         let get = server.get(&location).await;
         assert_eq!(get.body, answer.body);
-        assert_eq!(get.header("content-location"), "", "the location is canonical");
+        assert_eq!(
+            get.header("content-location"),
+            "",
+            "the location is canonical"
+        );
     }
 }
 
@@ -75,21 +112,44 @@ async fn a_query_in_a_body_names_its_get_and_is_never_cached() {
 async fn a_record_is_created_read_replaced_patched_and_deleted() {
     let server = Server::start(&[]);
     let created = server.put("/v1/db/c/x", r#"{"a":1}"#).await;
-    assert_eq!((created.status.as_u16(), created.header("location")), (201, "/v1/db/c/x"));
+    assert_eq!(
+        (created.status.as_u16(), created.header("location")),
+        (201, "/v1/db/c/x")
+    );
     let read = server.get("/v1/db/c/x").await;
     assert_eq!(read.json(), json!({"_id":"x","a":1}));
     assert_eq!(read.header("etag"), created.header("etag"));
-    assert_eq!(server.put("/v1/db/c/x", r#"{"_id":"x","a":2,"b":1}"#).await.status, 200);
-    let merged = server.patch("/v1/db/c/x", "merge", r#"{"b":null,"d":{"e":1}}"#).await;
+    assert_eq!(
+        server
+            .put("/v1/db/c/x", r#"{"_id":"x","a":2,"b":1}"#)
+            .await
+            .status,
+        200
+    );
+    let merged = server
+        .patch("/v1/db/c/x", "merge", r#"{"b":null,"d":{"e":1}}"#)
+        .await;
     assert_eq!(merged.json(), json!({"_id":"x","a":2,"d":{"e":1}}));
-    let updated = server.patch("/v1/db/c/x", "update", r#"{"$inc":{"a":5},"$push":{"l":1}}"#).await;
+    let updated = server
+        .patch(
+            "/v1/db/c/x",
+            "update",
+            r#"{"$inc":{"a":5},"$push":{"l":1}}"#,
+        )
+        .await;
     assert_eq!(updated.json(), json!({"_id":"x","a":7,"d":{"e":1},"l":[1]}));
-    assert_eq!(server.get("/v1/db/c/x?fields=a").await.json(), json!({"_id":"x","a":7}));
+    assert_eq!(
+        server.get("/v1/db/c/x?fields=a").await.json(),
+        json!({"_id":"x","a":7})
+    );
     let deleted = server.send("DELETE", "/v1/db/c/x", &[], "").await;
     assert_eq!((deleted.status.as_u16(), deleted.body.len()), (204, 0));
     assert_ne!(deleted.header("freshet-position"), "");
     assert_eq!(server.get("/v1/db/c/x").await.status, 404);
-    assert_eq!(server.send("DELETE", "/v1/db/c/x", &[], "").await.status, 404);
+    assert_eq!(
+        server.send("DELETE", "/v1/db/c/x", &[], "").await.status,
+        404
+    );
 }
 
 #[tokio::test]
@@ -97,7 +157,10 @@ async fn an_insert_without_an_id_gets_an_object_id() {
     let server = Server::start(&[]);
     let created = server.post("/v1/db/c", r#"{"a":1}"#).await;
     assert_eq!(created.status, 201);
-    let id = created.json()["_id"]["$oid"].as_str().expect("an ObjectId").to_owned();
+    let id = created.json()["_id"]["$oid"]
+        .as_str()
+        .expect("an ObjectId")
+        .to_owned();
     assert_eq!(created.header("location"), format!("/v1/db/c/{id}"));
     let read = server.get(created.header("location")).await;
     assert_eq!(read.body, created.body);
@@ -109,7 +172,9 @@ async fn an_insert_without_an_id_gets_an_object_id() {
 async fn many_are_inserted_all_or_none() {
     let server = Server::start(&[]);
     server.put("/v1/db/c/b", "{}").await;
-    let refused = server.post("/v1/db/c", r#"[{"_id":"a"},{"_id":"b"}]"#).await;
+    let refused = server
+        .post("/v1/db/c", r#"[{"_id":"a"},{"_id":"b"}]"#)
+        .await;
     assert_eq!(refused.status, 409);
     assert_eq!(server.get("/v1/db/c/a").await.status, 404);
 }
@@ -118,17 +183,30 @@ async fn many_are_inserted_all_or_none() {
 async fn the_sketch_has_its_wire_form() {
     let server = Server::caching(&[]).await;
     with_three(&server).await;
-    for target in ["/v1/db/_sketch", "/v1/db/_sketch?collections=c", "/v1/db/_sketch?collections=c&since=1.2"] {
+    for target in [
+        "/v1/db/_sketch",
+        "/v1/db/_sketch?collections=c",
+        "/v1/db/_sketch?collections=c&since=1.2",
+    ] {
         let sketch = server.get(target).await;
         assert_eq!(sketch.status, 200);
-        assert_eq!(sketch.header("content-type"), "application/vnd.freshet.sketch");
-        assert_eq!(sketch.header("cache-control"), "private, no-store, max-age=0");
+        assert_eq!(
+            sketch.header("content-type"),
+            "application/vnd.freshet.sketch"
+        );
+        assert_eq!(
+            sketch.header("cache-control"),
+            "private, no-store, max-age=0"
+        );
         assert_eq!(&sketch.body[..5], b"FEBF\x01");
         let m = u32::from_le_bytes(sketch.body[8..12].try_into().expect("4 bytes")) as usize;
         let saturated = sketch.body[6] & 1 == 1;
         assert!(sketch.body.len() == if saturated { 56 } else { 56 + m.div_ceil(8) });
     }
-    assert_eq!(server.get("/v1/db/_sketch?collections=_x").await.status, 400);
+    assert_eq!(
+        server.get("/v1/db/_sketch?collections=_x").await.status,
+        400
+    );
     assert_eq!(server.get("/v1/db/_sketch?since=x").await.status, 400);
 }
 
@@ -143,9 +221,28 @@ async fn operations() {
     assert!(metrics.ends_with("# EOF\n"));
     let openapi = server.get("/openapi.json").await;
     assert_eq!(openapi.text(), include_str!("../../src/ops/openapi.json"));
-    let paths = openapi.json()["paths"].as_object().expect("paths").keys().cloned().collect::<Vec<_>>();
-    for path in ["/v1/{db}/{collection}", "/v1/{db}/{collection}/{id}", "/v1/{db}/{collection}/_count", "/v1/{db}/{collection}/_query", "/v1/{db}/_sketch", "/healthz", "/readyz", "/metrics", "/openapi.json"] {
+    let paths = openapi.json()["paths"]
+        .as_object()
+        .expect("paths")
+        .keys()
+        .cloned()
+        .collect::<Vec<_>>();
+    for path in [
+        "/v1/{db}/{collection}",
+        "/v1/{db}/{collection}/{id}",
+        "/v1/{db}/{collection}/_count",
+        "/v1/{db}/{collection}/_query",
+        "/v1/{db}/_sketch",
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/openapi.json",
+    ] {
         assert!(paths.iter().any(|known| known == path), "{path}");
     }
-    assert_eq!(server.get("/").await.status, 404, "the landing page belongs to freshet dev");
+    assert_eq!(
+        server.get("/").await.status,
+        404,
+        "the landing page belongs to freshet dev"
+    );
 }

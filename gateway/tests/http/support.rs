@@ -34,7 +34,9 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().expect("ASCII"))
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().expect("ASCII"))
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -52,7 +54,8 @@ impl Answer {
 }
 
 /// Everything open, caching from the first request on.
-const OPEN: &str = r#"[{collection = "*", read = "public", write = "public", database_only = "allow"}]"#;
+const OPEN: &str =
+    r#"[{collection = "*", read = "public", write = "public", database_only = "allow"}]"#;
 
 impl Server {
     /// With an embedded store of its own; `settings` go over the defaults of these tests.
@@ -73,7 +76,10 @@ impl Server {
         for (path, value) in all {
             command.arg("--set").arg(format!("{path}={value}"));
         }
-        let mut child = command.stderr(Stdio::piped()).spawn().expect("the binary starts");
+        let mut child = command
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
         let stderr = child.stderr.take().expect("piped");
         let (found, address) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
@@ -85,7 +91,11 @@ impl Server {
                 }
             }
         });
-        let address = address.recv_timeout(PATIENCE).ok().flatten().expect("it listens");
+        let address = address
+            .recv_timeout(PATIENCE)
+            .ok()
+            .flatten()
+            .expect("it listens");
         Server {
             address: address.parse().expect("an address"),
             child,
@@ -103,9 +113,17 @@ impl Server {
     }
 
     /// Sends a request on a connection of its own.
-    pub(crate) async fn send(&self, method: &str, target: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Answer {
         let stream = TcpStream::connect(self.address).await.expect("it accepts");
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("HTTP/1.1");
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+            .await
+            .expect("HTTP/1.1");
         let driving = tokio::spawn(connection);
         let mut request = Request::builder()
             .method(Method::from_bytes(method.as_bytes()).expect("a method"))
@@ -129,11 +147,23 @@ impl Server {
     }
 
     pub(crate) async fn post(&self, target: &str, body: &str) -> Answer {
-        self.send("POST", target, &[("content-type", "application/json")], body.to_owned()).await
+        self.send(
+            "POST",
+            target,
+            &[("content-type", "application/json")],
+            body.to_owned(),
+        )
+        .await
     }
 
     pub(crate) async fn put(&self, target: &str, body: &str) -> Answer {
-        self.send("PUT", target, &[("content-type", "application/json")], body.to_owned()).await
+        self.send(
+            "PUT",
+            target,
+            &[("content-type", "application/json")],
+            body.to_owned(),
+        )
+        .await
     }
 
     pub(crate) async fn patch(&self, target: &str, kind: &str, body: &str) -> Answer {
@@ -141,7 +171,8 @@ impl Server {
             "update" => "application/vnd.freshet.update+json",
             _ => "application/merge-patch+json",
         };
-        self.send("PATCH", target, &[("content-type", kind)], body.to_owned()).await
+        self.send("PATCH", target, &[("content-type", kind)], body.to_owned())
+            .await
     }
 
     /// Asks until the answer is as wanted.
@@ -162,7 +193,10 @@ impl Server {
 
     /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
-        let sent = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status();
+        let sent = Command::new("kill")
+            .arg("-TERM")
+            .arg(self.child.id().to_string())
+            .status();
         assert!(sent.expect("kill").success());
     }
 
@@ -176,7 +210,9 @@ impl Server {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, waiting).await.expect("it ends")
+        tokio::time::timeout(PATIENCE, waiting)
+            .await
+            .expect("it ends")
     }
 }
 

@@ -1,0 +1,138 @@
+//! The settings that come in arrays: who may do what with which collections, and the caches in front.
+
+use secrecy::SecretString;
+
+use super::reader::Reader;
+use super::units::choice;
+
+choice! {
+    /// Who may use a right.
+    Grant {
+        /// Everybody.
+        Public = "public",
+        /// Bearers of the rule's token.
+        Token = "token",
+        /// Nobody.
+        Deny = "deny",
+    }
+}
+
+choice! {
+    /// What browsers are told.
+    Clients {
+        /// Keep answers for `max-age`.
+        Cache = "cache",
+        /// Ask again every time; only shared caches keep answers.
+        Revalidate = "revalidate",
+    }
+}
+
+choice! {
+    /// Queries that only the database can decide (geo, text, `$expr`).
+    DatabaseOnly {
+        /// Answered, uncached.
+        Allow = "allow",
+        /// 400.
+        Deny = "deny",
+    }
+}
+
+/// One access rule. The first rule whose pattern matches decides.
+#[derive(Clone, Debug)]
+pub struct AccessRule {
+    /// `database.collection`, with `*` for any part.
+    pub collection: String,
+    /// Who may read.
+    pub read: Grant,
+    /// Who may write.
+    pub write: Grant,
+    /// The bearer token for `token` grants.
+    pub token: Option<SecretString>,
+    /// What browsers are told.
+    pub clients: Clients,
+    /// Whether queries that only the database can decide are answered.
+    pub database_only: DatabaseOnly,
+    /// Whether a write of an existing record needs `If-Match`.
+    pub require_if_match: bool,
+    /// The largest `limit`.
+    pub limit_max: u32,
+    /// The largest `skip`.
+    pub skip_max: u32,
+}
+
+choice! {
+    /// The kind of cache in front.
+    EdgeKind {
+        /// Varnish with the xkey module.
+        Varnish = "varnish",
+    }
+}
+
+/// A cache in front of the gateway.
+#[derive(Clone, Debug)]
+pub struct Edge {
+    /// Its kind.
+    pub kind: EdgeKind,
+    /// Its nodes; each is purged.
+    pub urls: Vec<String>,
+    /// The secret sent with each purge.
+    pub secret: Option<SecretString>,
+}
+
+impl AccessRule {
+    pub(super) fn read(r: &mut Reader<'_>) -> AccessRule {
+        let rule = AccessRule {
+            collection: r.required("collection", "Which collections: \"database.collection\", `*` for any run of characters. The first rule that matches decides.").unwrap_or_default(),
+            read: r.get("read", Grant::Deny, "Who may read."),
+            write: r.get("write", Grant::Deny, "Who may write."),
+            token: r.optional("token", "The bearer token that \"token\" grants ask for."),
+            clients: r.get("clients", Clients::Cache, "Whether browsers may keep answers, or must ask again every time."),
+            database_only: r.get("database_only", DatabaseOnly::Deny, "Whether geo, $text and $expr are answered (uncached) or refused."),
+            require_if_match: r.get("require_if_match", false, "Whether changing an existing record needs If-Match; without it 428."),
+            limit_max: r.get("limit_max", 1000, "The largest `limit`."),
+            skip_max: r.get("skip_max", 10_000, "The largest `skip`."),
+        };
+        if !rule.collection.is_empty() && !rule.collection.contains('.') && rule.collection != "*" {
+            r.wrong(
+                "collection",
+                "`collection` must be \"database.collection\", with `*` where any will do",
+            );
+        }
+        let needs_token = rule.read == Grant::Token || rule.write == Grant::Token;
+        if needs_token && rule.token.is_none() {
+            r.wrong("token", "a \"token\" grant needs `token`");
+        }
+        if !(1..=1000).contains(&rule.limit_max) {
+            r.wrong("limit_max", "`limit_max` must be from 1 to 1000");
+        }
+        if rule.skip_max > 10_000 {
+            r.wrong("skip_max", "`skip_max` must be at most 10000");
+        }
+        rule
+    }
+}
+
+impl Edge {
+    pub(super) fn read(r: &mut Reader<'_>) -> Edge {
+        let edge = Edge {
+            kind: r.get("kind", EdgeKind::Varnish, "The kind of cache."),
+            urls: r
+                .required(
+                    "urls",
+                    "Its nodes, \"http://host:port\"; every one is purged.",
+                )
+                .unwrap_or_default(),
+            secret: r.optional("secret", "The secret sent with each purge."),
+        };
+        for url in &edge.urls {
+            let parsed = url.parse::<http::Uri>().ok();
+            if parsed.is_none_or(|uri| uri.host().is_none() || uri.scheme().is_none()) {
+                r.wrong(
+                    "urls",
+                    format!("{url:?} is not a URL such as \"http://127.0.0.1:6081\""),
+                );
+            }
+        }
+        edge
+    }
+}
