@@ -15,7 +15,7 @@ use freshet_core::name::Namespace;
 use freshet_core::time::{Clock, ManualClock, Position};
 use freshet_fixture::{Parts, fresh_database_name};
 use freshet_invalidation::sketch::RedisSketch;
-use freshet_invalidation::sketch::port::{Earlier, Report, SketchError, SketchStore, Start};
+use freshet_invalidation::sketch::port::{Earlier, Report, Scope, SketchError, SketchStore, Start};
 use freshet_invalidation::{NotCached, Resource, Revive};
 use stage::{Stage, limits, lives, namespace, query, record, state};
 
@@ -125,7 +125,11 @@ async fn a_server_that_lost_the_library_gets_it_again() {
         .await
         .expect("reloaded");
     assert_eq!(
-        store.snapshot(&[namespace()]).await.expect("answers").epoch,
+        store
+            .snapshot(&Scope::Collections(vec![namespace()]))
+            .await
+            .expect("answers")
+            .epoch,
         opened.epoch
     );
 }
@@ -166,7 +170,7 @@ async fn c6_two_processes_state_the_worse_of_both() {
             .expect("taken");
     }
     let stated = a
-        .snapshot(&[namespace()])
+        .snapshot(&Scope::Collections(vec![namespace()]))
         .await
         .expect("answers")
         .report
@@ -179,7 +183,7 @@ async fn c6_two_processes_state_the_worse_of_both() {
         .await
         .expect("taken");
     let later = a
-        .snapshot(&[namespace()])
+        .snapshot(&Scope::Collections(vec![namespace()]))
         .await
         .expect("answers")
         .report
@@ -228,7 +232,12 @@ async fn c8_a_process_that_is_gone_takes_what_it_matched_with_it() {
         matches!(last, Err(SketchError::EpochChanged(new)) if new > epoch),
         "{last:?}"
     );
-    assert!(a.snapshot(&[namespace()]).await.expect("answers").saturated);
+    assert!(
+        a.snapshot(&Scope::Collections(vec![namespace()]))
+            .await
+            .expect("answers")
+            .saturated
+    );
 }
 
 fn names_everything() -> Revive {

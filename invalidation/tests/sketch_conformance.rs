@@ -2,12 +2,14 @@
 
 mod conformance;
 
-use conformance::{Adapter, Bench, M1, namespace};
+use conformance::{Adapter, Bench, M1, holds, namespace};
 use freshet_core::freshness::Lifetimes;
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::time::{Position, Ttl};
-use freshet_invalidation::sketch::port::{Earlier, Read, Report, Settled, SketchError, Start};
+use freshet_invalidation::sketch::port::{
+    Earlier, Read, Report, Scope, Settled, SketchError, Start,
+};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rstest::rstest;
@@ -44,6 +46,28 @@ async fn c3_stale_until_the_longest_horizon_and_then_gone(#[case] adapter: Adapt
     let gone = bench.gone_after("1", start).await;
     assert!((4_990..30_000).contains(&gone), "{gone}");
     assert_eq!(bench.snapshot().await.stale_keys, 0);
+}
+
+/// A client that asks for a whole database must hear of collections that the database no longer lists.
+#[rstest]
+#[case(Adapter::Local)]
+#[case(Adapter::Redis)]
+#[tokio::test]
+async fn c8_a_whole_database_is_what_the_sketch_knows_of_it(#[case] adapter: Adapter) {
+    let bench = Bench::new(adapter).await;
+    let own = Scope::Database(namespace().db().into());
+    let other = Scope::Database(format!("{}x", namespace().db()).into());
+    bench.read("1", 1, lives(60, 0)).await.expect("recorded");
+    bench.write("1", 2).await.expect("taken");
+    let key = namespace().record_key("1");
+    assert!(holds(&bench.snapshot_of(&own).await, &key));
+    assert!(!holds(&bench.snapshot_of(&other).await, &key));
+    bench
+        .store
+        .report_collection(bench.epoch, &namespace(), Position(3))
+        .await
+        .expect("taken");
+    assert!(holds(&bench.snapshot_of(&own).await, &key));
 }
 
 #[rstest]

@@ -197,6 +197,13 @@ impl Sketch {
         }
     }
 
+    /// The collections of a database that it knows of.
+    #[must_use]
+    pub fn collections(&self, db: &str) -> Vec<Namespace> {
+        let known = self.spaces.keys();
+        known.filter(|space| space.db() == db).cloned().collect()
+    }
+
     /// The union of the filters of `namespaces`, exact as of `now`.
     pub fn union(&mut self, namespaces: &[Namespace], now: Moment) -> Union {
         if now < self.saturated_until {

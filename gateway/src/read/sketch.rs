@@ -1,6 +1,7 @@
 //! The sketch of a database's public collections, as bytes (`docs/protocol.md`, *The sketch*).
 
 use freshet_core::name::Namespace;
+use freshet_invalidation::sketch::port::Scope;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::app::App;
@@ -24,10 +25,10 @@ pub async fn read(
     params: &Params,
     headers: &HeaderMap,
 ) -> Result<Reply, Problem> {
-    let mut namespaces = None;
+    let mut scope = Scope::Database(db.into());
     for (name, value) in params {
         match name.as_str() {
-            "collections" => namespaces = Some(named(app, db, value, headers)?),
+            "collections" => scope = Scope::Collections(named(app, db, value, headers)?),
             // A delta may be answered, and need not be: the whole sketch always is right.
             "since" => check_since(value)?,
             _ => {
@@ -35,15 +36,7 @@ pub async fn read(
             }
         }
     }
-    let namespaces = match namespaces {
-        Some(namespaces) => namespaces,
-        None => {
-            let mut all = app.store.collections(db).await.unwrap_or_default();
-            all.retain(|namespace| app.access.is_public(namespace));
-            all
-        }
-    };
-    let bytes = app.pipeline.sketch(&namespaces).await;
+    let bytes = app.pipeline.sketch(scope).await;
     Ok(respond::private_body(StatusCode::OK, SKETCH, bytes))
 }
 

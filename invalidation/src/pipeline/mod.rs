@@ -28,7 +28,7 @@ use crate::ingest::port::Source;
 use crate::purge::Outbox;
 use crate::purge::port::Purger;
 use crate::registry::{Images, Registry, Resource};
-use crate::sketch::port::{Read, Settled, SketchError, SketchStore, Start};
+use crate::sketch::port::{Read, Scope, Settled, SketchError, SketchStore, Start};
 use crate::telemetry::Metrics;
 
 pub use settings::Settings;
@@ -148,8 +148,8 @@ impl Pipeline {
 
     /// The sketch's wire bytes. Saturated, with an age and Δ_inv beyond every bound, when there is none to
     /// be had (rules C7, C16).
-    pub async fn sketch(&self, namespaces: &[Namespace]) -> Bytes {
-        self.inner.sketch_bytes(namespaces).await
+    pub async fn sketch(&self, scope: Scope) -> Bytes {
+        self.inner.sketch_bytes(scope).await
     }
 
     /// The highest position known to be committed: reads are made at or after it.

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use freshet_core::name::Namespace;
 use freshet_core::sketch::wire::{self, Header, INVALIDATION_UNBOUNDED_MS};
 use freshet_core::sketch::{Epoch, counting};
 use freshet_core::time::{Moment, Position};
@@ -12,16 +11,16 @@ use parking_lot::Mutex;
 use tracing::debug;
 
 use super::Inner;
-use crate::sketch::port::Snapshot;
+use crate::sketch::port::{Scope, Snapshot};
 
-/// Snapshots by the collections asked for.
+/// Snapshots by what was asked for.
 pub(super) struct Snapshots {
     reuse_ms: u64,
-    taken: Mutex<HashMap<Vec<Namespace>, (Moment, Snapshot)>>,
+    taken: Mutex<HashMap<Scope, (Moment, Snapshot)>>,
 }
 
-/// Different selections of collections kept at a time.
-const SELECTIONS_MAX: usize = 64;
+/// Different scopes kept at a time.
+const SCOPES_MAX: usize = 64;
 
 impl Snapshots {
     pub(super) fn new(reuse_ms: u64) -> Snapshots {
@@ -31,18 +30,18 @@ impl Snapshots {
         }
     }
 
-    fn get(&self, selection: &[Namespace], now: Moment) -> Option<(Moment, Snapshot)> {
+    fn get(&self, scope: &Scope, now: Moment) -> Option<(Moment, Snapshot)> {
         let taken = self.taken.lock();
-        let (at, snapshot) = taken.get(selection)?;
+        let (at, snapshot) = taken.get(scope)?;
         (now.since(*at) < self.reuse_ms).then(|| (*at, snapshot.clone()))
     }
 
-    fn put(&self, selection: Vec<Namespace>, at: Moment, snapshot: Snapshot) {
+    fn put(&self, scope: Scope, at: Moment, snapshot: Snapshot) {
         let mut taken = self.taken.lock();
-        if taken.len() >= SELECTIONS_MAX {
+        if taken.len() >= SCOPES_MAX {
             taken.clear();
         }
-        taken.insert(selection, (at, snapshot));
+        taken.insert(scope, (at, snapshot));
     }
 
     pub(super) fn clear(&self) {
@@ -51,12 +50,13 @@ impl Snapshots {
 }
 
 impl Inner {
-    pub(super) async fn sketch_bytes(&self, namespaces: &[Namespace]) -> Bytes {
+    pub(super) async fn sketch_bytes(&self, mut scope: Scope) -> Bytes {
         let state = *self.state.lock();
-        let mut selection = namespaces.to_vec();
-        selection.sort();
-        selection.dedup();
-        let Some((taken, snapshot)) = self.snapshot(selection, state.sketch).await else {
+        if let Scope::Collections(namespaces) = &mut scope {
+            namespaces.sort();
+            namespaces.dedup();
+        }
+        let Some((taken, snapshot)) = self.snapshot(scope, state.sketch).await else {
             return saturated(state.epoch);
         };
         let now = self.clock.now();
@@ -77,24 +77,20 @@ impl Inner {
         wire::encode(&header, &snapshot.bits)
     }
 
-    async fn snapshot(
-        &self,
-        selection: Vec<Namespace>,
-        sketch_answers: bool,
-    ) -> Option<(Moment, Snapshot)> {
+    async fn snapshot(&self, scope: Scope, sketch_answers: bool) -> Option<(Moment, Snapshot)> {
         let asked = self.clock.now();
-        if let Some(kept) = self.snapshots.get(&selection, asked) {
+        if let Some(kept) = self.snapshots.get(&scope, asked) {
             return Some(kept);
         }
         if !sketch_answers {
             return None;
         }
-        match self.sketch.snapshot(&selection).await {
+        match self.sketch.snapshot(&scope).await {
             Ok(snapshot) => {
                 self.state.lock().saturated = snapshot.saturated;
                 self.metrics.snapshot(&snapshot);
                 // Its ages are those of some moment since it was asked for: the earliest counts.
-                self.snapshots.put(selection, asked, snapshot.clone());
+                self.snapshots.put(scope, asked, snapshot.clone());
                 Some((asked, snapshot))
             }
             Err(error) => {

@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 
 use super::epoch::Entropy;
 use super::port::{
-    Earlier, Opened, Purged, Read, Report, Settled, SketchError, SketchStore, Snapshot, Start,
-    Write,
+    Earlier, Opened, Purged, Read, Report, Scope, Settled, SketchError, SketchStore, Snapshot,
+    Start, Write,
 };
 
 /// The adapter.
@@ -164,10 +164,16 @@ impl SketchStore for LocalSketch {
         self.with(epoch, |state, now| state.sketch.confirm_saturation(now))
     }
 
-    async fn snapshot(&self, namespaces: &[Namespace]) -> Result<Snapshot, SketchError> {
+    async fn snapshot(&self, scope: &Scope) -> Result<Snapshot, SketchError> {
         let now = self.clock.now();
         let mut state = self.state.lock();
-        let union = state.sketch.union(namespaces, now);
+        let union = match scope {
+            Scope::Collections(namespaces) => state.sketch.union(namespaces, now),
+            Scope::Database(db) => {
+                let known = state.sketch.collections(db);
+                state.sketch.union(&known, now)
+            }
+        };
         let report = state.report.map(|(report, at)| Report {
             age_ms: report.age_ms + now.since(at),
             ..report

@@ -84,6 +84,16 @@ pub struct Snapshot {
     pub report: Option<Report>,
 }
 
+/// Which collections a snapshot is of. For a whole database the sketch says itself what it knows of: the
+/// database no longer lists a collection that was dropped, while copies of it are still about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Every collection of this database.
+    Database(Box<str>),
+    /// These.
+    Collections(Vec<Namespace>),
+}
+
 /// How the sketch's content is known at start (rule C8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
@@ -144,8 +154,8 @@ pub trait SketchStore: Send + Sync {
     /// at most.
     async fn confirm_saturation(&self, epoch: u64) -> Result<(), SketchError>;
 
-    /// The union over `namespaces`, at most 100 ms old.
-    async fn snapshot(&self, namespaces: &[Namespace]) -> Result<Snapshot, SketchError>;
+    /// The union over a scope, in one step: a collection that comes up meanwhile is in it or has no stale key yet.
+    async fn snapshot(&self, scope: &Scope) -> Result<Snapshot, SketchError>;
 
     /// Puts this process's report, and where its feed resumes.
     async fn report(

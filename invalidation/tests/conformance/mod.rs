@@ -12,7 +12,7 @@ use freshet_core::sketch::wire::{self, Header};
 use freshet_core::time::{Clock, ManualClock, Moment, Position, Ttl};
 use freshet_fixture::{Parts, fresh_database_name};
 use freshet_invalidation::sketch::port::{
-    Purged, Read, Settled, SketchError, SketchStore, Snapshot, Start, Write,
+    Purged, Read, Scope, Settled, SketchError, SketchStore, Snapshot, Start, Write,
 };
 use freshet_invalidation::sketch::{Entropy, LocalSketch, RedisSettings, RedisSketch};
 
@@ -261,10 +261,12 @@ impl Bench {
     }
 
     pub async fn snapshot(&self) -> Snapshot {
-        self.store
-            .snapshot(&[namespace()])
+        self.snapshot_of(&Scope::Collections(vec![namespace()]))
             .await
-            .expect("a snapshot")
+    }
+
+    pub async fn snapshot_of(&self, scope: &Scope) -> Snapshot {
+        self.store.snapshot(scope).await.expect("a snapshot")
     }
 
     pub async fn contains(&self, id: &str) -> bool {

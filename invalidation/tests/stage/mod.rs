@@ -18,7 +18,7 @@ use freshet_core::time::{Clock, ManualClock, Position, Ttl};
 use freshet_core::ttl::Policy;
 use freshet_invalidation::ingest::port::{Batch, Source, SourceError, Watermark};
 use freshet_invalidation::purge::port::{PurgeError, Purger};
-use freshet_invalidation::sketch::port::{SketchStore, Start};
+use freshet_invalidation::sketch::port::{Scope, SketchStore, Start};
 use freshet_invalidation::sketch::{Entropy, LocalSketch};
 use freshet_invalidation::{
     Answer, Images, Matches, NotCached, Parts, Pipeline, Resource, Revive, Settings, Ticket, Tier,
@@ -331,12 +331,18 @@ impl Stage {
     }
 
     pub async fn header(&self) -> Header {
-        let bytes = self.pipeline.sketch(&[namespace()]).await;
+        let bytes = self
+            .pipeline
+            .sketch(Scope::Collections(vec![namespace()]))
+            .await;
         wire::decode(&bytes).expect("a sketch").0
     }
 
     pub async fn contains(&self, resource: &Resource) -> bool {
-        let bytes = self.pipeline.sketch(&[namespace()]).await;
+        let bytes = self
+            .pipeline
+            .sketch(Scope::Collections(vec![namespace()]))
+            .await;
         let (header, bits) = wire::decode(&bytes).expect("a sketch");
         wire::contains(&header, bits, resource.key.as_str())
     }

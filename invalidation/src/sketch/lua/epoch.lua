@@ -96,8 +96,24 @@ redis.register_function('freshet1_report', function(keys, args)
   return now
 end)
 
--- ns ... Replies epoch, salt, saturated (0/1), members {watermark, age_ms, since seen, invalidation_ms} ..., and per ns
--- {m, stale keys, bits}.
+-- The collections that a snapshot is of, as far as there is anything about them: 'd' and a database, or 'c' and names.
+local function asked_for(root, args)
+  local found = {}
+  if args[1] == 'd' then
+    local prefix = args[2] .. '.'
+    for _, ns in ipairs(redis.call('SMEMBERS', root .. ':spaces')) do
+      if string.sub(ns, 1, #prefix) == prefix then found[#found + 1] = ns end
+    end
+  else
+    for i = 2, #args do
+      if redis.call('SISMEMBER', root .. ':spaces', args[i]) == 1 then found[#found + 1] = args[i] end
+    end
+  end
+  return found
+end
+
+-- 'd', database | 'c', ns ... Replies epoch, salt, saturated (0/1), members {watermark, age_ms, since seen,
+-- invalidation_ms} ..., and per collection {m, stale keys, bits, ns}.
 redis.register_function('freshet1_snapshot', function(keys, args)
   local root, now = keys[1], clock()
   local meta = redis.call('HMGET', root .. ':meta', 'epoch', 'salt', 'sat')
@@ -110,12 +126,10 @@ redis.register_function('freshet1_snapshot', function(keys, args)
   end
   local saturated = now < tonumber(meta[3]) and 1 or 0
   if saturated == 0 then
-    for _, ns in ipairs(args) do
-      if redis.call('SISMEMBER', root .. ':spaces', ns) == 1 then
-        local s = open_space(root, ns)
-        expire(s, now, 512)
-        parts[#parts + 1] = { s.m, redis.call('HLEN', s.x), redis.call('GET', s.b) or '' }
-      end
+    for _, ns in ipairs(asked_for(root, args)) do
+      local s = open_space(root, ns)
+      expire(s, now, 512)
+      parts[#parts + 1] = { s.m, redis.call('HLEN', s.x), redis.call('GET', s.b) or '', ns }
     end
   end
   return { meta[1], meta[2], saturated, members, parts }

@@ -20,8 +20,8 @@ use parking_lot::Mutex;
 use self::call::{Call, Library, bytes, integer, items, text};
 use super::epoch::Entropy;
 use super::port::{
-    Earlier, Opened, Purged, Read, Report, Settled, SketchError, SketchStore, Snapshot, Start,
-    Write,
+    Earlier, Opened, Purged, Read, Report, Scope, Settled, SketchError, SketchStore, Snapshot,
+    Start, Write,
 };
 
 /// How to reach Redis, and as whom.
@@ -281,11 +281,14 @@ impl SketchStore for RedisSketch {
         call.send(&self.library).await.map(drop)
     }
 
-    async fn snapshot(&self, namespaces: &[Namespace]) -> Result<Snapshot, SketchError> {
-        let mut call = Call::new("snapshot");
-        for namespace in namespaces {
-            call = call.arg(name(namespace));
-        }
+    async fn snapshot(&self, scope: &Scope) -> Result<Snapshot, SketchError> {
+        let call = Call::new("snapshot");
+        let call = match scope {
+            Scope::Database(db) => call.arg("d").arg(db.as_ref()),
+            Scope::Collections(namespaces) => namespaces
+                .iter()
+                .fold(call.arg("c"), |call, namespace| call.arg(name(namespace))),
+        };
         let reply = call.send(&self.library).await?;
         let [number, salt, saturated, members, parts] = items(&reply)? else {
             return Err(malformed("snapshot"));
@@ -293,12 +296,15 @@ impl SketchStore for RedisSketch {
         let epoch = self.learn(number, salt)?;
         let saturated = integer(saturated)? == 1;
         let report = combine(items(members)?, &self.settings.member)?;
-        let (m, bits, stale_keys) = union(items(parts)?)?;
-        if bits_for(stale_keys) > m && !namespaces.is_empty() {
-            let mut call = Call::new("grow").arg(bits_for(stale_keys));
-            for namespace in namespaces {
-                call = call.arg(name(namespace));
-            }
+        let Filters {
+            m,
+            bits,
+            stale_keys,
+            names,
+        } = union(items(parts)?)?;
+        if bits_for(stale_keys) > m {
+            let call = Call::new("grow").arg(bits_for(stale_keys));
+            let call = names.into_iter().fold(call, Call::arg);
             call.send(&self.library).await?;
         }
         Ok(Snapshot {
@@ -374,13 +380,23 @@ fn combine(members: &[redis::Value], own: &str) -> Result<Option<Report>, Sketch
     Ok(combined)
 }
 
-fn union(parts: &[redis::Value]) -> Result<(u32, Vec<u8>, usize), SketchError> {
+/// The filters of some collections, united.
+struct Filters {
+    m: u32,
+    bits: Vec<u8>,
+    stale_keys: usize,
+    names: Vec<Vec<u8>>,
+}
+
+fn union(parts: &[redis::Value]) -> Result<Filters, SketchError> {
     let mut filters = Vec::with_capacity(parts.len());
+    let mut names = Vec::with_capacity(parts.len());
     let (mut into_m, mut stale_keys) = (bits_for(0), 0);
     for part in parts {
-        let [m, stale, bits] = items(part)? else {
+        let [m, stale, bits, name] = items(part)? else {
             return Err(malformed("filter"));
         };
+        names.push(bytes(name)?);
         let m = u32::try_from(integer(m)?).map_err(|_| malformed("m"))?;
         into_m = into_m.max(m);
         stale_keys += usize::try_from(integer(stale)?).map_err(|_| malformed("count"))?;
@@ -392,5 +408,10 @@ fn union(parts: &[redis::Value]) -> Result<(u32, Vec<u8>, usize), SketchError> {
         part.resize(*m as usize / 8, 0);
         unite(&mut bits, into_m, part, *m);
     }
-    Ok((into_m, bits, stale_keys))
+    Ok(Filters {
+        m: into_m,
+        bits,
+        stale_keys,
+        names,
+    })
 }
