@@ -5,6 +5,7 @@ mod commands;
 mod errors;
 mod headers;
 mod lifecycle;
+mod mongo;
 mod refusals;
 mod resources;
 mod support;
