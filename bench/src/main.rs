@@ -2,6 +2,8 @@
 //!
 //! Figures are ratios taken side by side in one run, because the machines are noisy (see `bench/README.md`).
 
+#![allow(clippy::print_stderr, reason = "progress goes to stderr")]
+
 mod gateway;
 mod load;
 mod machine;

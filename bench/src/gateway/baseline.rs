@@ -60,7 +60,9 @@ type Records = Arc<mongodb::Collection<RawDocumentBuf>>;
 async fn driver(uri: &str) -> anyhow::Result<Router> {
     let client = mongodb::Client::with_uri_str(uri).await?;
     let records: Records = Arc::new(client.database("bench").collection("records"));
-    Ok(Router::new().route("/{id}", get(find_one)).with_state(records))
+    Ok(Router::new()
+        .route("/{id}", get(find_one))
+        .with_state(records))
 }
 
 async fn find_one(State(records): State<Records>, Path(id): Path<String>) -> Response {

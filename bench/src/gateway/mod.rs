@@ -100,12 +100,24 @@ fn print(report: &Report) -> anyhow::Result<()> {
 fn build_freshet() -> anyhow::Result<PathBuf> {
     eprintln!("building the gateway in release mode");
     let status = std::process::Command::new("cargo")
-        .args(["build", "--release", "--quiet", "--package", "freshet-gateway", "--bin", "freshet"])
+        .args([
+            "build",
+            "--release",
+            "--quiet",
+            "--package",
+            "freshet-gateway",
+            "--bin",
+            "freshet",
+        ])
         .status()
         .context("running cargo")?;
     ensure!(status.success(), "the gateway does not build");
     let beside = std::env::current_exe()?.with_file_name("freshet");
-    ensure!(beside.exists(), "no binary at {}: run this with `cargo run --release`", beside.display());
+    ensure!(
+        beside.exists(),
+        "no binary at {}: run this with `cargo run --release`",
+        beside.display()
+    );
     Ok(beside)
 }
 
@@ -116,7 +128,10 @@ async fn load_records(uri: &str) -> anyhow::Result<()> {
         let mut document = doc! { "_id": format!("user{number}") };
         for field in 0..FIELDS {
             let letter = char::from(b'a' + u8::try_from((number + field) % 26).unwrap_or(0));
-            document.insert(format!("field{field}"), letter.to_string().repeat(FIELD_BYTES));
+            document.insert(
+                format!("field{field}"),
+                letter.to_string().repeat(FIELD_BYTES),
+            );
         }
         document
     });
@@ -129,20 +144,36 @@ async fn compare_hits(options: &Options, freshet: &Path, uri: &str) -> anyhow::R
     let path = record_path(0);
     let body_bytes = gateway.expect_tier_hit(&path).await?;
     let bare = Server::baseline(&["--body-bytes", &body_bytes.to_string()]).await?;
-    let load = Load::get(&[path], options.connections, Duration::from_secs(options.seconds));
+    let load = Load::get(
+        &[path],
+        options.connections,
+        Duration::from_secs(options.seconds),
+    );
     compare("hit", options.rounds, (&gateway, &load), (&bare, &load)).await
 }
 
-async fn compare_misses(options: &Options, freshet: &Path, uri: &str) -> anyhow::Result<Comparison> {
+async fn compare_misses(
+    options: &Options,
+    freshet: &Path,
+    uri: &str,
+) -> anyhow::Result<Comparison> {
     let gateway = Server::gateway(freshet, uri, "0B").await?;
     let driver = Server::baseline(&["--mongodb", uri]).await?;
     let duration = Duration::from_secs(options.seconds);
     let through: Vec<String> = (0..RECORDS).map(record_path).collect();
-    let straight: Vec<String> = (0..RECORDS).map(|number| format!("/user{number}")).collect();
+    let straight: Vec<String> = (0..RECORDS)
+        .map(|number| format!("/user{number}"))
+        .collect();
     gateway.expect_no_hit(&through[0]).await?;
     let through = Load::get(&through, options.connections, duration);
     let straight = Load::get(&straight, options.connections, duration);
-    compare("miss", options.rounds, (&gateway, &through), (&driver, &straight)).await
+    compare(
+        "miss",
+        options.rounds,
+        (&gateway, &through),
+        (&driver, &straight),
+    )
+    .await
 }
 
 /// Lets both sides run in turns; the first turn of each warms up and is not counted.
@@ -152,11 +183,18 @@ async fn compare(
     (gateway, through): (&Server, &Load),
     (baseline, straight): (&Server, &Load),
 ) -> anyhow::Result<Comparison> {
-    let mut comparison = Comparison { gateway_per_s: vec![], baseline_per_s: vec![], ratios: vec![] };
+    let mut comparison = Comparison {
+        gateway_per_s: vec![],
+        baseline_per_s: vec![],
+        ratios: vec![],
+    };
     for round in 0..=rounds {
         let ours = through.run(gateway.address).await?;
         let theirs = straight.run(baseline.address).await?;
-        eprintln!("{name} {round}/{rounds}: {:.0}/s against {:.0}/s", ours.per_s, theirs.per_s);
+        eprintln!(
+            "{name} {round}/{rounds}: {:.0}/s against {:.0}/s",
+            ours.per_s, theirs.per_s
+        );
         if round > 0 {
             comparison.gateway_per_s.push(ours.per_s.round());
             comparison.baseline_per_s.push(theirs.per_s.round());

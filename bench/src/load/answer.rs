@@ -17,15 +17,21 @@ impl Reader {
     ///
     /// # Errors
     /// The connection ended, the status is not 200, or the head is longer than it may be.
-    pub(crate) async fn next(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> anyhow::Result<()> {
+    pub(crate) async fn next(
+        &mut self,
+        stream: &mut (impl AsyncRead + Unpin),
+    ) -> anyhow::Result<()> {
         loop {
-            if let Some(length) = answer_length(&self.buffer)? {
-                if self.buffer.len() >= length {
-                    self.buffer.drain(..length);
-                    return Ok(());
-                }
+            if let Some(length) = answer_length(&self.buffer)?
+                && self.buffer.len() >= length
+            {
+                self.buffer.drain(..length);
+                return Ok(());
             }
-            ensure!(stream.read_buf(&mut self.buffer).await? > 0, "the server closed the connection");
+            ensure!(
+                stream.read_buf(&mut self.buffer).await? > 0,
+                "the server closed the connection"
+            );
         }
     }
 }
@@ -33,7 +39,10 @@ impl Reader {
 /// The length of the answer at the start of `bytes`, head and body; `None` while the head is not complete.
 fn answer_length(bytes: &[u8]) -> anyhow::Result<Option<usize>> {
     let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
-        ensure!(bytes.len() <= HEAD_BYTES_MAX, "the head of an answer is too long");
+        ensure!(
+            bytes.len() <= HEAD_BYTES_MAX,
+            "the head of an answer is too long"
+        );
         return Ok(None);
     };
     let head = std::str::from_utf8(&bytes[..end]).context("the head of an answer is not text")?;

@@ -25,7 +25,6 @@ pub(crate) struct Load {
 /// What came back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Throughput {
-    pub(crate) requests: u64,
     pub(crate) per_s: f64,
 }
 
@@ -36,7 +35,11 @@ impl Load {
             .iter()
             .map(|path| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes())
             .collect();
-        Load { requests, connections, duration }
+        Load {
+            requests,
+            connections,
+            duration,
+        }
     }
 
     /// Runs the load on a thread of its own, so that the driver costs one core at most.
@@ -54,7 +57,9 @@ impl Load {
                 .block_on(drive(target, requests, connections, duration))
         });
         tokio::task::spawn_blocking(move || {
-            thread.join().map_err(|_| anyhow::anyhow!("the load driver panicked"))?
+            thread
+                .join()
+                .map_err(|_| anyhow::anyhow!("the load driver panicked"))?
         })
         .await?
     }
@@ -73,7 +78,13 @@ async fn drive(
     let mut tasks = tokio::task::JoinSet::new();
     for connection in 0..connections {
         let offset = connection * requests.len() / connections;
-        tasks.spawn(converse(target, requests.clone(), offset, deadline, done.clone()));
+        tasks.spawn(converse(
+            target,
+            requests.clone(),
+            offset,
+            deadline,
+            done.clone(),
+        ));
     }
     while let Some(outcome) = tasks.join_next().await {
         outcome??;
@@ -81,7 +92,7 @@ async fn drive(
     let requests = done.load(Ordering::Relaxed);
     #[allow(clippy::cast_precision_loss)]
     let per_s = requests as f64 / started.elapsed().as_secs_f64();
-    Ok(Throughput { requests, per_s })
+    Ok(Throughput { per_s })
 }
 
 #[allow(clippy::disallowed_methods)]
