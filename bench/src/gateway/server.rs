@@ -90,12 +90,13 @@ impl Server {
     /// It did not: then hits would not be what is measured.
     pub(crate) async fn expect_tier_hit(&self, path: &str) -> anyhow::Result<usize> {
         self.ask(path).await?;
-        let (status, bytes) = self.ask(path).await?;
+        let answer = self.ask(path).await?;
+        let status = &answer.cache_status;
         ensure!(
             status.contains("hit"),
             "the second answer was no hit: {status}"
         );
-        Ok(bytes)
+        Ok(answer.body.len())
     }
 
     /// Asks twice and checks that neither answer came from the tier.
@@ -104,7 +105,7 @@ impl Server {
     /// One did.
     pub(crate) async fn expect_no_hit(&self, path: &str) -> anyhow::Result<()> {
         for _ in 0..2 {
-            let (status, _) = self.ask(path).await?;
+            let status = self.ask(path).await?.cache_status;
             ensure!(
                 !status.contains("hit"),
                 "an answer came from the tier: {status}"
