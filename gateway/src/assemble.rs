@@ -238,13 +238,22 @@ fn sketch(
     let redis = RedisSettings {
         url: url.expose_secret().to_owned(),
         prefix: "freshet".to_owned(),
-        member: settings.server.listen.to_string(),
+        member: member(settings),
         operation_ms_max: 250,
         lease_ms: 10_000,
     };
     let sketch =
         RedisSketch::new(redis, limits, Arc::clone(clock), entropy).context("the Redis URL")?;
     Ok(Arc::new(sketch))
+}
+
+/// Unique among the gateways of a deployment, and the same after a restart: containers all listen on the same
+/// address, machines may run several gateways.
+fn member(settings: &Settings) -> String {
+    settings.name.clone().unwrap_or_else(|| {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        format!("{}:{}", host.trim(), settings.server.listen)
+    })
 }
 
 fn millis(duration: std::time::Duration) -> u64 {

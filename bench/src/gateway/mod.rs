@@ -100,15 +100,8 @@ fn print(report: &Report) -> anyhow::Result<()> {
 fn build_freshet() -> anyhow::Result<PathBuf> {
     eprintln!("building the gateway in release mode");
     let status = std::process::Command::new("cargo")
-        .args([
-            "build",
-            "--release",
-            "--quiet",
-            "--package",
-            "freshet-gateway",
-            "--bin",
-            "freshet",
-        ])
+        // All of the workspace, as `cargo run` resolves its features: nothing is compiled twice.
+        .args(["build", "--release", "--quiet", "--workspace", "--bins"])
         .status()
         .context("running cargo")?;
     ensure!(status.success(), "the gateway does not build");

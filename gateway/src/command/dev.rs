@@ -68,6 +68,9 @@ fn defaults(dev: &Dev) -> Layers {
                 .to_owned(),
         ),
         ("admission.doorkeeper", "false".to_owned()),
+        // A restart does not know which copies are about until the longest lifetime has passed (C8).
+        ("policy.max_age_max", "1m".to_owned()),
+        ("policy.shared_max_age_max", "1m".to_owned()),
         ("log.format", "pretty".to_owned()),
         ("log.level", "warn,freshet_gateway=warn".to_owned()),
     ];

@@ -17,6 +17,8 @@ pub struct Settings {
     pub store: StoreChoice,
     /// Redis for the sketch, when several gateways share one.
     pub redis: Option<SecretString>,
+    /// This gateway's name among those that share a Redis; none: host name and listening address.
+    pub name: Option<String>,
     /// The listening side.
     pub server: Server,
     /// What one request may ask for.
@@ -145,9 +147,11 @@ impl Settings {
     pub fn read(r: &mut Reader<'_>) -> Settings {
         let store = read_store(r);
         let redis = r.optional("redis", "Redis for the sketch, \"redis://host:6379\"; without it the sketch is in this process, and this is the only gateway.");
+        let name = r.optional("name", "This gateway's name among those that share a Redis: unique, and the same after a restart; without it host name and listening address.");
         Settings {
             store,
             redis,
+            name,
             server: r.table("server", Server::read),
             limits: r.table("limits", Limits::read),
             policy: r.table("policy", Policy::read),

@@ -83,7 +83,7 @@ async fn ready(app: &App) -> Reply {
         Ok(Ok(()))
     );
     let draining = app.draining.load(std::sync::atomic::Ordering::Relaxed);
-    let pipeline = app.pipeline.status();
+    let pipeline = app.pipeline.probe().await;
     let ready = store && !draining;
     let unbounded = pipeline.invalidation_ms == u32::MAX;
     let body = serde_json::json!({

@@ -173,6 +173,17 @@ impl Pipeline {
     pub fn status(&self) -> Status {
         self.inner.status()
     }
+
+    /// The status, after the sketch itself was asked whether it is saturated: without that it says what the last
+    /// sketch that a client fetched was.
+    pub async fn probe(&self) -> Status {
+        let sketch_answers = self.inner.state.lock().sketch;
+        let nothing = Scope::Collections(Vec::new());
+        if self.inner.snapshot(nothing, sketch_answers).await.is_none() {
+            self.inner.state.lock().saturated = true;
+        }
+        self.inner.status()
+    }
 }
 
 impl Inner {

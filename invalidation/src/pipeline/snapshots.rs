@@ -77,7 +77,7 @@ impl Inner {
         wire::encode(&header, &snapshot.bits)
     }
 
-    async fn snapshot(&self, scope: Scope, sketch_answers: bool) -> Option<(Moment, Snapshot)> {
+    pub(super) async fn snapshot(&self, scope: Scope, sketch_answers: bool) -> Option<(Moment, Snapshot)> {
         let asked = self.clock.now();
         if let Some(kept) = self.snapshots.get(&scope, asked) {
             return Some(kept);
@@ -88,7 +88,9 @@ impl Inner {
         match self.sketch.snapshot(&scope).await {
             Ok(snapshot) => {
                 self.state.lock().saturated = snapshot.saturated;
-                self.metrics.snapshot(&snapshot);
+                if !matches!(&scope, Scope::Collections(namespaces) if namespaces.is_empty()) {
+                    self.metrics.snapshot(&snapshot);
+                }
                 // Its ages are those of some moment since it was asked for: the earliest counts.
                 self.snapshots.put(scope, asked, snapshot.clone());
                 Some((asked, snapshot))

@@ -3,6 +3,7 @@
 //! `noeviction` policy: an evicted key would be a forgotten copy.
 
 mod call;
+mod reply;
 
 use std::sync::Arc;
 
@@ -11,13 +12,14 @@ use freshet_core::freshness::Lifetimes;
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::sketch::Epoch;
-use freshet_core::sketch::counting::{HASHES, bits_for, unite};
+use freshet_core::sketch::counting::{HASHES, bits_for};
 use freshet_core::sketch::hash::Halves;
 use freshet_core::sketch::machine::Limits;
 use freshet_core::time::{Clock, Moment, Position};
 use parking_lot::Mutex;
 
 use self::call::{Call, Library, bytes, integer, items, text};
+use self::reply::{Filters, combine, union};
 use super::epoch::Entropy;
 use super::port::{
     Earlier, Opened, Purged, Read, Report, Scope, Settled, SketchError, SketchStore, Snapshot,
@@ -348,70 +350,3 @@ impl SketchStore for RedisSketch {
 
 /// Keys in one call: a function blocks the server while it runs, some 10 µs a key.
 const WRITES_PER_CALL_MAX: usize = 200;
-
-/// The least watermark and the greatest ages of all processes. What another process has not purged is
-/// older than its last report by as much as that report is old, so its Δ_inv grows with it.
-fn combine(members: &[redis::Value], own: &str) -> Result<Option<Report>, SketchError> {
-    let mut combined: Option<Report> = None;
-    for member in members {
-        let [id, watermark, age_ms, silent_ms, invalidation_ms] = items(member)? else {
-            return Err(malformed("member"));
-        };
-        let silent_ms = if text(id)? == own {
-            0
-        } else {
-            integer(silent_ms)?
-        };
-        let invalidation = integer(invalidation_ms)?.saturating_add(silent_ms);
-        let one = Report {
-            watermark: position(watermark)?,
-            age_ms: u64::try_from(integer(age_ms)?).unwrap_or(0),
-            invalidation_ms: u32::try_from(invalidation).unwrap_or(u32::MAX),
-        };
-        combined = Some(match combined {
-            None => one,
-            Some(all) => Report {
-                watermark: all.watermark.min(one.watermark),
-                age_ms: all.age_ms.max(one.age_ms),
-                invalidation_ms: all.invalidation_ms.max(one.invalidation_ms),
-            },
-        });
-    }
-    Ok(combined)
-}
-
-/// The filters of some collections, united.
-struct Filters {
-    m: u32,
-    bits: Vec<u8>,
-    stale_keys: usize,
-    names: Vec<Vec<u8>>,
-}
-
-fn union(parts: &[redis::Value]) -> Result<Filters, SketchError> {
-    let mut filters = Vec::with_capacity(parts.len());
-    let mut names = Vec::with_capacity(parts.len());
-    let (mut into_m, mut stale_keys) = (bits_for(0), 0);
-    for part in parts {
-        let [m, stale, bits, name] = items(part)? else {
-            return Err(malformed("filter"));
-        };
-        names.push(bytes(name)?);
-        let m = u32::try_from(integer(m)?).map_err(|_| malformed("m"))?;
-        into_m = into_m.max(m);
-        stale_keys += usize::try_from(integer(stale)?).map_err(|_| malformed("count"))?;
-        filters.push((m, bytes(bits)?));
-    }
-    let mut bits = vec![0; into_m as usize / 8];
-    for (m, part) in &mut filters {
-        // A string is as long as its last byte that was ever set.
-        part.resize(*m as usize / 8, 0);
-        unite(&mut bits, into_m, part, *m);
-    }
-    Ok(Filters {
-        m: into_m,
-        bits,
-        stale_keys,
-        names,
-    })
-}
