@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 PARTS := $(or $(FRESHET_PARTS),$(HOME)/.cache/freshet/parts)
 DENY := $(PARTS)/cargo-deny-0.20.2/cargo-deny
 # Seconds for each fuzz target.
-FUZZ_S := 20
+FUZZ_S := 60
 
 .PHONY: help
 help: ## List the targets
@@ -54,7 +54,7 @@ test-rust: ## The tests of the Rust crates, against real parts
 .PHONY: test-ts
 test-ts: ## The tests of the SDK in Node
 	infra/install sdk
-	cd sdk-ts && npm test --silent
+	cd sdk-ts && npm test --silent && npm run size --silent
 
 .PHONY: test-browser
 test-browser: ## The tests of the SDK in Chromium, against a gateway

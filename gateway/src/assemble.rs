@@ -147,7 +147,7 @@ fn pipeline_settings(settings: &Settings, entropy: &Entropy) -> freshet_invalida
             shared_max_age_cap: seconds(settings.policy.shared_max_age_max),
             floor: seconds(settings.policy.max_age_min),
             quantile: settings.policy.quantile,
-            ..Policy::default()
+            alpha: settings.policy.alpha,
         },
         ..freshet_invalidation::Settings::default()
     };

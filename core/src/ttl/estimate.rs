@@ -19,16 +19,16 @@ pub struct EstimatorLimits {
     pub records_max: usize,
     /// Queries with observations, over all collections.
     pub queries_max: usize,
-    /// Collections.
+    /// Collections with rates; beyond it the one that was written longest ago makes room.
     pub collections_max: usize,
 }
 
 impl Default for EstimatorLimits {
     fn default() -> EstimatorLimits {
         EstimatorLimits {
-            records_max: 50_000,
+            records_max: 20_000,
             queries_max: 50_000,
-            collections_max: 1_000,
+            collections_max: 256,
         }
     }
 }
@@ -37,7 +37,8 @@ impl Default for EstimatorLimits {
 #[derive(Debug)]
 pub struct Estimator {
     limits: EstimatorLimits,
-    rates: HashMap<Namespace, WriteRates>,
+    /// With the moment of the last write.
+    rates: HashMap<Namespace, (Moment, WriteRates)>,
     queries: HashMap<Key, Observed>,
 }
 
@@ -67,9 +68,14 @@ impl Estimator {
 
     /// A record was written.
     pub fn written(&mut self, namespace: &Namespace, record: &Key, now: Moment) {
-        if let Some(rates) = self.rates(namespace) {
-            rates.count(record, now);
-        }
+        self.make_room(namespace);
+        let records_max = self.limits.records_max;
+        let (touched, rates) = self
+            .rates
+            .entry(namespace.clone())
+            .or_insert_with(|| (now, WriteRates::new(records_max)));
+        *touched = now;
+        rates.count(record, now);
     }
 
     /// How long a record will hold, in milliseconds.
@@ -93,7 +99,8 @@ impl Estimator {
         members: &[Key],
         now: Moment,
     ) -> f64 {
-        if let Some(rates) = self.rates(namespace) {
+        // Reads make no entry: names can be invented, writes cannot.
+        if let Some((_, rates)) = self.rates.get_mut(namespace) {
             rates.saw(members.len());
         }
         let of_members: f64 = members.iter().map(|m| self.rate(namespace, m, now)).sum();
@@ -137,18 +144,17 @@ impl Estimator {
     fn rate(&self, namespace: &Namespace, record: &Key, now: Moment) -> f64 {
         self.rates
             .get(namespace)
-            .map_or(0.0, |rates| rates.per_ms(record, now))
+            .map_or(0.0, |(_, rates)| rates.per_ms(record, now))
     }
 
-    fn rates(&mut self, namespace: &Namespace) -> Option<&mut WriteRates> {
-        if !self.rates.contains_key(namespace) {
-            if self.rates.len() >= self.limits.collections_max {
-                return None;
-            }
-            let rates = WriteRates::new(self.limits.records_max);
-            self.rates.insert(namespace.clone(), rates);
+    fn make_room(&mut self, namespace: &Namespace) {
+        if self.rates.len() < self.limits.collections_max || self.rates.contains_key(namespace) {
+            return;
         }
-        self.rates.get_mut(namespace)
+        let oldest = self.rates.iter().min_by_key(|(_, (touched, _))| *touched);
+        if let Some(oldest) = oldest.map(|(namespace, _)| namespace.clone()) {
+            self.rates.remove(&oldest);
+        }
     }
 
     fn observed(&mut self, query: &Key, now: Moment) -> Option<&mut Observed> {

@@ -1,4 +1,4 @@
-//! From an expected time to the lifetimes that are given out: floors, caps, fixed values.
+//! From an expected time to the lifetimes that are given out: floors and caps.
 
 use crate::freshness::Lifetimes;
 use crate::time::Ttl;
@@ -16,8 +16,6 @@ pub struct Policy {
     pub quantile: f64,
     /// The weight of the estimate so far against an observed lifetime.
     pub alpha: f64,
-    /// These lifetimes, whatever was observed.
-    pub fixed: Option<Lifetimes>,
 }
 
 impl Default for Policy {
@@ -30,7 +28,6 @@ impl Default for Policy {
             floor: Ttl(1),
             quantile: 0.8,
             alpha: 0.7,
-            fixed: None,
         }
     }
 }
@@ -40,9 +37,6 @@ impl Policy {
     /// seen). Zero when that is below the floor.
     #[must_use]
     pub fn lifetimes(&self, expected_ms: f64) -> Lifetimes {
-        if let Some(fixed) = self.fixed {
-            return fixed;
-        }
         let capped = |cap: Ttl| {
             let seconds = (expected_ms / 1000.0).clamp(0.0, f64::from(cap.0));
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0 ..= a u32
@@ -61,10 +55,9 @@ impl Policy {
     /// The greatest lifetimes this policy gives.
     #[must_use]
     pub fn caps(&self) -> Lifetimes {
-        let fixed = self.fixed.unwrap_or_default();
         Lifetimes {
-            m: self.max_age_cap.max(fixed.m),
-            s: self.shared_max_age_cap.max(fixed.s),
+            m: self.max_age_cap,
+            s: self.shared_max_age_cap,
         }
     }
 }
@@ -92,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn floor_caps_and_fixed_values_hold() {
+    fn floor_and_caps_hold() {
         let policy = Policy {
             max_age_cap: Ttl(10),
             shared_max_age_cap: Ttl(100),
@@ -108,21 +101,5 @@ mod tests {
         assert_eq!(of(50_000.0), (10, 50));
         assert_eq!(of(f64::INFINITY), (10, 100));
         assert_eq!(of(f64::NAN), (0, 0));
-        let fixed = Lifetimes {
-            m: Ttl(7),
-            s: Ttl(900),
-        };
-        let policy = Policy {
-            fixed: Some(fixed),
-            ..policy
-        };
-        assert_eq!(policy.lifetimes(0.0), fixed);
-        assert_eq!(
-            policy.caps(),
-            Lifetimes {
-                m: Ttl(10),
-                s: Ttl(900)
-            }
-        );
     }
 }

@@ -99,6 +99,8 @@ pub struct Policy {
     pub max_age_min: Duration,
     /// The accepted chance that an answer changes before its lifetime ends.
     pub quantile: f64,
+    /// The weight of the estimate so far against an observed lifetime.
+    pub alpha: f64,
     /// Queries and records watched at once.
     pub active_max: u64,
 }
@@ -212,6 +214,12 @@ impl Server {
                 "`server.connections_max` must be at least 1",
             );
         }
+        if !(secs(1)..=secs(60)).contains(&server.fill_timeout) {
+            r.wrong(
+                "fill_timeout",
+                "`server.fill_timeout` must be from 1s to 60s",
+            );
+        }
         server
     }
 }
@@ -256,32 +264,47 @@ impl Limits {
                 "`limits.url_bytes_max` must be from 256B to 16KiB",
             );
         }
+        if limits.read_timeout > READ_TIMEOUT_MAX || limits.read_timeout.is_zero() {
+            r.wrong(
+                "read_timeout",
+                "`limits.read_timeout` must be above 0 and at most 20s: a read must end before its changes are forgotten",
+            );
+        }
         limits
     }
 }
 
+/// Well below the time for which changes are remembered for reads under way (C2).
+const READ_TIMEOUT_MAX: Duration = secs(20);
+
 impl Policy {
     fn read(r: &mut Reader<'_>) -> Policy {
+        let defaults = freshet_core::ttl::Policy::default();
         let policy = Policy {
             max_age_max: r.get(
                 "max_age_max",
-                secs(3600),
+                lifetime(defaults.max_age_cap),
                 "The longest max-age given to clients.",
             ),
             shared_max_age_max: r.get(
                 "shared_max_age_max",
-                secs(86_400),
+                lifetime(defaults.shared_max_age_cap),
                 "The longest lifetime given to shared caches.",
             ),
             max_age_min: r.get(
                 "max_age_min",
-                secs(1),
+                lifetime(defaults.floor),
                 "An estimate below this is not cached.",
             ),
             quantile: r.get(
                 "quantile",
-                0.5,
+                defaults.quantile,
                 "The chance, above 0 and below 1, that an answer changes before its lifetime ends.",
+            ),
+            alpha: r.get(
+                "alpha",
+                defaults.alpha,
+                "The weight, from 0 to 1, of the estimate so far against a lifetime that was observed.",
             ),
             active_max: r.get(
                 "active_max",
@@ -292,12 +315,19 @@ impl Policy {
         if !(policy.quantile > 0.0 && policy.quantile < 1.0) {
             r.wrong("quantile", "`policy.quantile` must be above 0 and below 1");
         }
+        if !(0.0..=1.0).contains(&policy.alpha) {
+            r.wrong("alpha", "`policy.alpha` must be from 0 to 1");
+        }
         for (name, value) in [
             ("max_age_max", policy.max_age_max),
             ("shared_max_age_max", policy.shared_max_age_max),
+            ("max_age_min", policy.max_age_min),
         ] {
-            if value > secs(86_400 * 365) {
-                r.wrong(name, format!("`policy.{name}` must be at most 365d"));
+            if value > secs(86_400 * 365) || value.subsec_nanos() > 0 {
+                r.wrong(
+                    name,
+                    format!("`policy.{name}` must be whole seconds, at most 365d"),
+                );
             }
         }
         policy
@@ -342,6 +372,10 @@ impl Log {
         }
         log
     }
+}
+
+const fn lifetime(ttl: freshet_core::time::Ttl) -> Duration {
+    secs(ttl.0 as u64)
 }
 
 const fn secs(seconds: u64) -> Duration {
