@@ -73,6 +73,7 @@ fn from_tier(app: &App, request: &Request<Incoming>, connection: &Connection) ->
         headers,
         target,
         connection,
+        url_bytes_max: app.settings.limits.url_bytes_max.len(),
     };
     let reply = answer::entry(app, wanted, target, &entry, CacheStatus::Hit, now).ok()?;
     app.metrics.hit();
@@ -127,6 +128,7 @@ async fn dispatch(
         headers: &parts.headers,
         target,
         connection,
+        url_bytes_max: app.settings.limits.url_bytes_max.len(),
     };
     match route {
         Route::Later(what, _) => Err(Problem::not_implemented(what)),

@@ -5,7 +5,6 @@
 //! text they are in a URL, `skip` and `limit` numbers.
 
 use freshet_core::name::Namespace;
-use http::HeaderValue;
 use http::header::{CONTENT_LOCATION, LOCATION};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -38,7 +37,7 @@ pub async fn read(
     let mut reply = answer::uncached(wanted, key.as_str(), &fetched, "query-body")?;
     reply.headers_mut().remove(CONTENT_LOCATION);
     // A filter that only the database can decide has no GET of its own key, but the URL is answered all the same.
-    if let Ok(location) = HeaderValue::from_str(key.as_str()) {
+    if let Some(location) = wanted.url(key.as_str()) {
         reply.headers_mut().insert(LOCATION, location);
     }
     Ok(reply)
