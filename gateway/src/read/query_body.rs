@@ -54,6 +54,15 @@ fn parameters(body: &[u8]) -> Result<Params, Problem> {
         .into_iter()
         .map(|(name, value)| {
             let text = match (name.as_str(), serde_json::from_str::<String>(value.get())) {
+                // A document in place of the text would be taken for the name of a field.
+                ("sort" | "fields" | "view" | "rep" | "after", Err(_)) => {
+                    let problem = Problem::malformed("must be the text that it is in a URL");
+                    return Err(problem.at(format!("/{name}")).of_parameter(name));
+                }
+                ("skip" | "limit", Ok(_)) => {
+                    let problem = Problem::malformed("must be a number");
+                    return Err(problem.at(format!("/{name}")).of_parameter(name));
+                }
                 ("filter", _) | (_, Err(_)) => value.get().to_owned(),
                 (_, Ok(text)) => text,
             };
@@ -86,13 +95,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_or_repeats_a_name_is_refused() {
+    fn what_is_no_object_repeats_a_name_or_has_another_form_is_refused() {
         for body in [
             "[]",
             "5",
             "",
             "{\"limit\":1,\"limit\":2}",
             "{\"filter\":{\"a\":1,\"a\":2}}",
+            "{\"sort\":{\"a\":1}}",
+            "{\"fields\":[\"a\"]}",
+            "{\"limit\":\"5\"}",
         ] {
             assert!(parameters(body.as_bytes()).is_err(), "{body}");
         }
