@@ -124,6 +124,12 @@ async fn t11_what_the_parser_refuses_is_answered_like_every_error() {
         (&*long, "431", "head-too-large"),
         ("/v1/db/c?filter={\"a\":1} HTTP/1.1", "400", "malformed"),
         ("/v1/db/c?filter={} HTTP/1.1\r\nx: \0", "400", "malformed"),
+        ("/v1/db/c HTTP/1.1\r\nconnection: close", "400", "malformed"),
+        (
+            "/v1/db/c HTTP/1.1\r\nhost: a\r\nhost: b\r\nconnection: close",
+            "400",
+            "malformed",
+        ),
     ] {
         let mut stream = TcpStream::connect(server.address)
             .await
