@@ -33,6 +33,8 @@ pub enum Kind {
     TooLarge,
     /// The request target is too long.
     UriTooLong,
+    /// The request's head is too large.
+    HeadTooLarge,
     /// The body's media type is not one this resource takes.
     UnsupportedMediaType,
     /// Well-formed, but refused by the database's validation or by an update's own rules.
@@ -93,6 +95,7 @@ impl Kind {
             }
             Kind::TooLarge => ("too-large", 413, "The request body is too large"),
             Kind::UriTooLong => ("uri-too-long", 414, "The request target is too long"),
+            Kind::HeadTooLarge => ("head-too-large", 431, "The request's head is too large"),
             Kind::UnsupportedMediaType => (
                 "unsupported-media-type",
                 415,

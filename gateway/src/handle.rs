@@ -5,8 +5,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use http::header::{AUTHORIZATION, CACHE_CONTROL, COOKIE};
-use http::{HeaderMap, Method, Request};
+use http::header::{AUTHORIZATION, CACHE_CONTROL, COOKIE, HOST};
+use http::{HeaderMap, Method, Request, Version};
 use hyper::body::{Body as _, Incoming};
 
 use crate::app::App;
@@ -61,6 +61,9 @@ fn from_tier(app: &App, request: &Request<Incoming>, connection: &Connection) ->
     if !head && request.method() != Method::GET || !request.body().is_end_stream() {
         return None;
     }
+    if !names_its_host(request.version(), request.headers()) {
+        return None;
+    }
     let headers = request.headers();
     if headers.contains_key(AUTHORIZATION) || headers.contains_key(COOKIE) || wants_reload(headers)
     {
@@ -73,6 +76,7 @@ fn from_tier(app: &App, request: &Request<Incoming>, connection: &Connection) ->
         headers,
         target,
         connection,
+        url_bytes_max: app.settings.limits.url_bytes_max.len(),
     };
     let reply = answer::entry(app, wanted, target, &entry, CacheStatus::Hit, now).ok()?;
     app.metrics.hit();
@@ -81,6 +85,11 @@ fn from_tier(app: &App, request: &Request<Incoming>, connection: &Connection) ->
     } else {
         reply
     })
+}
+
+/// Exactly one `Host` (RFC 9112 §3.2): what a cache in front takes for one request must not be another here.
+fn names_its_host(version: Version, headers: &HeaderMap) -> bool {
+    version != Version::HTTP_11 || headers.get_all(HOST).iter().count() == 1
 }
 
 /// `Cache-Control: no-cache`, which fetch mode `reload` sends (C9). `max-age=0` may be answered by the tier.
@@ -100,6 +109,9 @@ async fn dispatch(
     connection: &Connection,
 ) -> Result<Reply, Problem> {
     let (parts, incoming) = request.into_parts();
+    if !names_its_host(parts.version, &parts.headers) {
+        return Err(Problem::malformed("an HTTP/1.1 request has one Host field"));
+    }
     let target = parts
         .uri
         .path_and_query()
@@ -127,6 +139,7 @@ async fn dispatch(
         headers: &parts.headers,
         target,
         connection,
+        url_bytes_max: app.settings.limits.url_bytes_max.len(),
     };
     match route {
         Route::Later(what, _) => Err(Problem::not_implemented(what)),

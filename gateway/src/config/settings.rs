@@ -184,7 +184,23 @@ fn read_store(r: &mut Reader<'_>) -> StoreChoice {
             "`store` must begin with mongodb://, mongodb+srv:// or embedded:",
         );
     }
+    // The driver's own message may quote the string, and with it a password.
+    if text.starts_with("mongodb") && mongodb::options::ConnectionString::parse(&text).is_err() {
+        r.wrong(
+            "store",
+            "`store` is not a connection string that MongoDB's driver can read",
+        );
+    }
     StoreChoice::Mongo(text)
+}
+
+/// Settings that at zero would refuse or cut off every request.
+fn positive(r: &mut Reader<'_>, table: &str, settings: &[(&str, bool)]) {
+    for (name, positive) in settings {
+        if !positive {
+            r.wrong(name, format!("`{table}.{name}` must be above zero"));
+        }
+    }
 }
 
 impl Server {
@@ -195,7 +211,7 @@ impl Server {
             connections_max: r.get("connections_max", 10_000, "Open connections at once; more wait in the kernel's queue."),
             streams_max: r.get("streams_max", 128, "HTTP/2 streams at once on one connection."),
             header_bytes_max: r.get("header_bytes_max", Bytes(32 << 10), "Bytes of one request's head, 16KiB to 64KiB; more is 431."),
-            header_read_timeout: r.get("header_read_timeout", secs(15), "Time for a request's head to arrive, and for an idle HTTP/1.1 connection to begin one."),
+            header_read_timeout: r.get("header_read_timeout", secs(15), "Time for a request's head to arrive, for a new connection to begin one, and for an idle HTTP/1.1 connection to begin the next."),
             idle_timeout: r.get("idle_timeout", secs(120), "A connection without a request for this long is closed."),
             body_read_timeout: r.get("body_read_timeout", secs(30), "Time for a request's body to arrive; longer is 408."),
             fill_timeout: r.get("fill_timeout", secs(2), "Time in which a cacheable answer must have been taken; longer and the connection is cut, so that no cache stores what was purged meanwhile."),
@@ -208,17 +224,18 @@ impl Server {
                 "`server.header_bytes_max` must be from 16KiB to 64KiB",
             );
         }
-        if server.connections_max == 0 {
-            r.wrong(
-                "connections_max",
-                "`server.connections_max` must be at least 1",
-            );
-        }
-        if !(secs(1)..=secs(60)).contains(&server.fill_timeout) {
-            r.wrong(
-                "fill_timeout",
-                "`server.fill_timeout` must be from 1s to 60s",
-            );
+        let positives = [
+            ("connections_max", server.connections_max > 0),
+            ("streams_max", server.streams_max > 0),
+            ("header_read_timeout", !server.header_read_timeout.is_zero()),
+            ("idle_timeout", !server.idle_timeout.is_zero()),
+            ("body_read_timeout", !server.body_read_timeout.is_zero()),
+            ("fill_timeout", !server.fill_timeout.is_zero()),
+            ("write_timeout", !server.write_timeout.is_zero()),
+        ];
+        positive(r, "server", &positives);
+        if server.fill_timeout > secs(60) {
+            r.wrong("fill_timeout", "`server.fill_timeout` must be at most 60s");
         }
         server
     }
@@ -258,6 +275,12 @@ impl Limits {
                 "Writes under way at once; more are 429.",
             ),
         };
+        let positives = [
+            ("body_bytes_max", limits.body_bytes_max.0 > 0),
+            ("insert_documents_max", limits.insert_documents_max > 0),
+            ("read_timeout", !limits.read_timeout.is_zero()),
+        ];
+        positive(r, "limits", &positives);
         if limits.url_bytes_max.0 > 16 << 10 || limits.url_bytes_max.0 < 256 {
             r.wrong(
                 "url_bytes_max",

@@ -25,6 +25,19 @@ pub struct Wanted<'a> {
     pub target: &'a str,
     /// The connection it goes out on.
     pub connection: &'a Connection,
+    /// The longest target that is answered.
+    pub url_bytes_max: usize,
+}
+
+impl Wanted<'_> {
+    /// The canonical URL as a header value; none where it would itself be refused as too long (414), and would make
+    /// a head that no proxy takes.
+    #[must_use]
+    pub fn url(&self, key: &str) -> Option<HeaderValue> {
+        (key.len() <= self.url_bytes_max)
+            .then(|| HeaderValue::from_str(key).ok())
+            .flatten()
+    }
 }
 
 /// The answer that caches may keep.
@@ -103,7 +116,7 @@ fn answer(
     headers.insert(CACHE_CONTROL, cache_control);
     headers.insert(CACHE_STATUS, status.value());
     if wanted.target != key
-        && let Ok(canonical) = HeaderValue::from_str(key)
+        && let Some(canonical) = wanted.url(key)
     {
         headers.insert(CONTENT_LOCATION, canonical);
     }

@@ -5,7 +5,6 @@
 //! text they are in a URL, `skip` and `limit` numbers.
 
 use freshet_core::name::Namespace;
-use http::HeaderValue;
 use http::header::{CONTENT_LOCATION, LOCATION};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -38,7 +37,7 @@ pub async fn read(
     let mut reply = answer::uncached(wanted, key.as_str(), &fetched, "query-body")?;
     reply.headers_mut().remove(CONTENT_LOCATION);
     // A filter that only the database can decide has no GET of its own key, but the URL is answered all the same.
-    if let Ok(location) = HeaderValue::from_str(key.as_str()) {
+    if let Some(location) = wanted.url(key.as_str()) {
         reply.headers_mut().insert(LOCATION, location);
     }
     Ok(reply)
@@ -55,6 +54,15 @@ fn parameters(body: &[u8]) -> Result<Params, Problem> {
         .into_iter()
         .map(|(name, value)| {
             let text = match (name.as_str(), serde_json::from_str::<String>(value.get())) {
+                // A document in place of the text would be taken for the name of a field.
+                ("sort" | "fields" | "view" | "rep" | "after", Err(_)) => {
+                    let problem = Problem::malformed("must be the text that it is in a URL");
+                    return Err(problem.at(format!("/{name}")).of_parameter(name));
+                }
+                ("skip" | "limit", Ok(_)) => {
+                    let problem = Problem::malformed("must be a number");
+                    return Err(problem.at(format!("/{name}")).of_parameter(name));
+                }
                 ("filter", _) | (_, Err(_)) => value.get().to_owned(),
                 (_, Ok(text)) => text,
             };
@@ -87,13 +95,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_or_repeats_a_name_is_refused() {
+    fn what_is_no_object_repeats_a_name_or_has_another_form_is_refused() {
         for body in [
             "[]",
             "5",
             "",
             "{\"limit\":1,\"limit\":2}",
             "{\"filter\":{\"a\":1,\"a\":2}}",
+            "{\"sort\":{\"a\":1}}",
+            "{\"fields\":[\"a\"]}",
+            "{\"limit\":\"5\"}",
         ] {
             assert!(parameters(body.as_bytes()).is_err(), "{body}");
         }

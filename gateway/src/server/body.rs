@@ -42,12 +42,11 @@ impl Body {
         }
     }
 
-    /// The same, failing after `deadline`. A body of one piece goes out at once and needs none.
+    /// The same, failing after `deadline`. A body of one piece needs it too: over HTTP/2 it waits for the window that
+    /// the client opens, long after the head has gone out.
     #[must_use]
     pub fn until(mut self, deadline: Moment, clock: &Arc<dyn Clock>) -> Body {
-        if self.rest.len() > PIECE_BYTES_MAX {
-            self.deadline = Some((deadline, Arc::clone(clock)));
-        }
+        self.deadline = Some((deadline, Arc::clone(clock)));
         self
     }
 
@@ -99,6 +98,17 @@ mod tests {
     use super::*;
     use freshet_core::time::ManualClock;
     use http_body::Body as _;
+
+    #[test]
+    fn c5_a_body_of_one_piece_fails_too_when_the_window_for_it_opens_late() {
+        let manual = Arc::new(ManualClock::at(0));
+        let clock: Arc<dyn Clock> = manual.clone();
+        let mut body = Body::of(Bytes::from_static(b"{}")).until(Moment(2000), &clock);
+        manual.advance_ms(2001);
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let poll = Pin::new(&mut body).poll_frame(&mut context);
+        assert!(matches!(poll, Poll::Ready(Some(Err(NotTakenInTime)))));
+    }
 
     #[test]
     fn c5_a_body_fails_after_its_deadline() {

@@ -27,6 +27,9 @@ pub struct Connection {
     fill_timeout: Duration,
     write_timeout: Duration,
     idle_timeout: Duration,
+    /// Until the first request has begun, a connection may be silent for this long.
+    silent_timeout: Duration,
+    begun: AtomicBool,
     clock: Arc<dyn Clock>,
 }
 
@@ -39,6 +42,8 @@ impl Connection {
             fill_timeout: settings.fill_timeout,
             write_timeout: settings.write_timeout,
             idle_timeout: settings.idle_timeout,
+            silent_timeout: settings.idle_timeout.min(settings.header_read_timeout),
+            begun: AtomicBool::new(false),
             clock,
         }
     }
@@ -64,6 +69,7 @@ impl Connection {
 
     fn begin(&self) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
+        self.begun.store(true, Ordering::Relaxed);
     }
 
     fn end(&self) {
@@ -71,10 +77,14 @@ impl Connection {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Waits until the connection has had no request for the idle time.
+    /// Waits until the connection has had no request for the idle time, or has not begun one in time.
     async fn idle(&self) {
-        let limit_ms = u64::try_from(self.idle_timeout.as_millis()).unwrap_or(u64::MAX);
         loop {
+            let limit = match self.begun.load(Ordering::Relaxed) {
+                true => self.idle_timeout,
+                false => self.silent_timeout,
+            };
+            let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
             let since = self
                 .clock
                 .now()
@@ -124,6 +134,9 @@ pub(super) async fn run<H, F>(
     let mut serving = std::pin::pin!(serving);
     let mut idle = std::pin::pin!(connection.idle());
     let mut closing = false;
+    // A peer that neither takes its answers nor lets go of an HTTP/2 connection (no window, no PING answered) would
+    // otherwise keep it for good.
+    let mut cut = std::pin::pin!(tokio::time::sleep(Duration::MAX));
     loop {
         tokio::select! {
             ended = serving.as_mut() => {
@@ -133,7 +146,10 @@ pub(super) async fn run<H, F>(
                 return;
             }
             _ = draining.wait_for(|draining| *draining), if !closing => {}
-            () = &mut idle, if !closing => {}
+            () = &mut idle, if !closing => {
+                cut.set(tokio::time::sleep(connection.write_timeout));
+            }
+            () = &mut cut, if closing => return,
         }
         closing = true;
         serving.as_mut().graceful_shutdown();

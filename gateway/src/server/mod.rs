@@ -5,6 +5,7 @@
 
 mod body;
 mod connection;
+mod refusal;
 mod stall;
 
 pub use body::Body;

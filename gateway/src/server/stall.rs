@@ -9,17 +9,20 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-use super::Connection;
+use super::{Connection, refusal};
 
 /// A TCP stream with a time limit on being written to.
 pub(super) struct Stalling {
     stream: TcpStream,
     connection: Arc<Connection>,
     waiting: Option<Pin<Box<Sleep>>>,
+    /// What is written in place of a bare refusal, and the bytes of that.
+    instead: Option<(Bytes, usize)>,
 }
 
 impl Stalling {
@@ -28,7 +31,36 @@ impl Stalling {
             stream,
             connection,
             waiting: None,
+            instead: None,
         }
+    }
+
+    /// Whether something else is to be written than `buf`, which is all that there is to write.
+    fn replaces(&mut self, buf: &[u8]) -> bool {
+        if self.instead.is_none() {
+            self.instead = refusal::dressed(buf).map(|answer| (answer, buf.len()));
+        }
+        self.instead.is_some()
+    }
+
+    /// Writes what replaces the buffer, and then says that the buffer was written.
+    fn poll_instead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        while let Some((rest, replaced)) = &mut self.instead {
+            if rest.is_empty() {
+                let replaced = *replaced;
+                self.instead = None;
+                return Poll::Ready(Ok(replaced));
+            }
+            match Pin::new(&mut self.stream).poll_write(cx, rest) {
+                Poll::Pending => return self.on_pending(cx),
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(length)) => {
+                    let _ = rest.split_to(length);
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            }
+        }
+        Poll::Ready(Ok(0))
     }
 
     fn on_pending<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
@@ -60,6 +92,9 @@ impl AsyncWrite for Stalling {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if self.replaces(buf) {
+            return self.poll_instead(cx);
+        }
         match Pin::new(&mut self.stream).poll_write(cx, buf) {
             Poll::Pending => self.on_pending(cx),
             done => done,
@@ -71,6 +106,11 @@ impl AsyncWrite for Stalling {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if let [buf] = bufs
+            && self.replaces(buf)
+        {
+            return self.poll_instead(cx);
+        }
         match Pin::new(&mut self.stream).poll_write_vectored(cx, bufs) {
             Poll::Pending => self.on_pending(cx),
             done => done,

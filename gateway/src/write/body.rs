@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 
@@ -55,6 +55,16 @@ impl Media {
     /// # Errors
     /// 415.
     pub fn of(headers: &HeaderMap, allowed: &[Media]) -> Result<Media, Problem> {
+        let coded = headers
+            .get_all(CONTENT_ENCODING)
+            .iter()
+            .any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"));
+        if coded {
+            return Err(Problem::new(
+                Kind::UnsupportedMediaType,
+                "a body is taken without Content-Encoding",
+            ));
+        }
         let value = headers
             .get(CONTENT_TYPE)
             .and_then(|value| value.to_str().ok())
@@ -116,5 +126,11 @@ mod tests {
             assert_eq!(of(bad), None, "{bad}");
         }
         assert!(Media::of(&HeaderMap::new(), &[Media::Json]).is_err());
+        let mut coded = HeaderMap::new();
+        coded.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        coded.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        assert!(Media::of(&coded, &[Media::Json]).is_err());
+        coded.insert(CONTENT_ENCODING, HeaderValue::from_static("identity"));
+        assert!(Media::of(&coded, &[Media::Json]).is_ok());
     }
 }

@@ -63,8 +63,8 @@ impl Precondition {
         if self.if_none_match.as_ref().is_some_and(names) {
             return Err(Unmet::Failed);
         }
-        let conditional = self.if_match.is_some() || self.if_none_match.is_some();
-        if self.required && current.is_some() && !conditional {
+        // `If-None-Match` with a tag that is long gone holds of any state: it is no protection against lost updates.
+        if self.required && current.is_some() && self.if_match.is_none() {
             return Err(Unmet::Required);
         }
         Ok(())
@@ -133,6 +133,8 @@ mod tests {
         let demanded = Precondition::parse(&HeaderMap::new(), true).expect("valid");
         assert_eq!(demanded.check(Some(&document)), Err(Unmet::Required));
         assert_eq!(demanded.check(None), Ok(()));
+        let evading = parse(IF_NONE_MATCH, "\"gone\"", true);
+        assert_eq!(evading.check(Some(&document)), Err(Unmet::Required));
         assert!(
             Precondition::parse(&HeaderMap::new(), false)
                 .expect("valid")

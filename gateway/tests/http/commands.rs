@@ -38,6 +38,28 @@ fn check_reports_every_mistake_with_its_place() {
 }
 
 #[test]
+fn check_refuses_what_would_refuse_every_request() {
+    let dir = TempDir::new().expect("a directory");
+    let file = dir.path().join("freshet.toml");
+    let text = "store = \"mongodb://user:hunter2@\"\n[server]\nidle_timeout = \"0s\"\nstreams_max = 0\n[limits]\nbody_bytes_max = \"0B\"\n";
+    std::fs::write(&file, text).expect("written");
+    let output = freshet()
+        .args(["check", "--config"])
+        .arg(&file)
+        .output()
+        .expect("it runs");
+    let errors = String::from_utf8(output.stderr).expect("UTF-8");
+    for place in [":1:9:", ":3:16:", ":4:15:", ":6:18:"] {
+        assert!(errors.contains(place), "{place} in\n{errors}");
+    }
+    assert!(
+        errors.ends_with("freshet: 4 mistakes in the settings\n"),
+        "{errors}"
+    );
+    assert!(!errors.contains("hunter2"), "{errors}");
+}
+
+#[test]
 fn the_reference_is_a_valid_file() {
     let dir = TempDir::new().expect("a directory");
     let file = dir.path().join("freshet.toml");

@@ -117,22 +117,61 @@ async fn a_body_that_does_not_arrive_is_408() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_too_large_is_431() {
+async fn t11_what_the_parser_refuses_is_answered_like_every_error() {
     let server = Server::start(&[("server.header_bytes_max", "16KiB")]);
-    let mut stream = TcpStream::connect(server.address)
-        .await
-        .expect("it accepts");
-    let head = format!(
-        "GET /healthz HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n",
-        "y".repeat(20_000)
-    );
-    let _ = stream.write_all(head.as_bytes()).await;
-    let mut answer = vec![0; 2048];
-    let count = tokio::time::timeout(PATIENCE, stream.read(&mut answer))
-        .await
-        .expect("in time")
-        .unwrap_or(0);
-    assert!(String::from_utf8_lossy(&answer[..count]).starts_with("HTTP/1.1 431"));
+    let long = format!("/healthz HTTP/1.1\r\nhost: x\r\nx: {}", "y".repeat(20_000));
+    for (request, status, kind) in [
+        (&*long, "431", "head-too-large"),
+        ("/v1/db/c?filter={\"a\":1} HTTP/1.1", "400", "malformed"),
+        ("/v1/db/c?filter={} HTTP/1.1\r\nx: \0", "400", "malformed"),
+        ("/v1/db/c HTTP/1.1\r\nconnection: close", "400", "malformed"),
+        (
+            "/v1/db/c HTTP/1.1\r\nhost: a\r\nhost: b\r\nconnection: close",
+            "400",
+            "malformed",
+        ),
+    ] {
+        let mut stream = TcpStream::connect(server.address)
+            .await
+            .expect("it accepts");
+        let request = format!("GET {request}\r\n\r\n");
+        let _ = stream.write_all(request.as_bytes()).await;
+        let mut answer = Vec::new();
+        let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer))
+            .await
+            .expect("in time");
+        let answer = String::from_utf8(answer).expect("UTF-8");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{head}");
+        for field in [
+            "cache-control: private, no-store, max-age=0",
+            "access-control-allow-origin: *",
+            "timing-allow-origin: *",
+            "content-type: application/problem+json",
+        ] {
+            assert!(head.contains(field), "{field} in {head}");
+        }
+        let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
+        assert_eq!(body["type"], format!("urn:freshet:problem:{kind}"));
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_begins_no_request_is_closed() {
+    let server = Server::start(&[
+        ("server.header_read_timeout", "200ms"),
+        ("server.write_timeout", "200ms"),
+    ]);
+    // The last takes HTTP/2's preface and answers nothing, not even the PING before a graceful end.
+    for begun in ["", "PRI * HT", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+        let mut stream = TcpStream::connect(server.address)
+            .await
+            .expect("it accepts");
+        stream.write_all(begun.as_bytes()).await.expect("sent");
+        let mut rest = Vec::new();
+        let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
+        assert!(read.is_ok(), "closed after {begun:?}");
+    }
 }
 
 #[tokio::test]

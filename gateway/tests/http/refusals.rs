@@ -89,6 +89,15 @@ async fn media_types_are_checked() {
         415,
         "unsupported-media-type",
     );
+    let coded = [
+        ("content-type", "application/json"),
+        ("content-encoding", "gzip"),
+    ];
+    problem(
+        &server.send("PUT", "/v1/db/c/x", &coded, "{}").await,
+        415,
+        "unsupported-media-type",
+    );
     problem(
         &server.send("PUT", "/v1/db/c/x", &[], "{}").await,
         415,
@@ -163,6 +172,13 @@ async fn conditions_are_demanded_and_checked() {
             .await,
         412,
         "precondition-failed",
+    );
+    problem(
+        &server
+            .send("DELETE", "/v1/db/c/x", &[("if-none-match", "\"0\"")], "")
+            .await,
+        428,
+        "precondition-required",
     );
     let etag = created.header("etag").to_owned();
     assert_eq!(

@@ -109,6 +109,22 @@ async fn a_query_in_a_body_names_its_get_and_is_never_cached() {
 }
 
 #[tokio::test]
+async fn t7_a_url_that_would_be_refused_is_not_named() {
+    let server = Server::start(&[]);
+    let member = "x".repeat(9000);
+    let body = format!("{{\"filter\":{{\"a\":\"{member}\"}}}}");
+    let json = [("content-type", "application/json")];
+    let answer = server.send("QUERY", "/v1/db/c", &json, body).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("location"), "");
+    // Short enough as spelled, too long once what needs it is percent-encoded.
+    let target = format!("/v1/db/c?filter=%7B%22a%22:%22{}%22%7D", "{".repeat(4000));
+    let answer = server.get(&target).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("content-location"), "");
+}
+
+#[tokio::test]
 async fn a_record_is_created_read_replaced_patched_and_deleted() {
     let server = Server::start(&[]);
     let created = server.put("/v1/db/c/x", r#"{"a":1}"#).await;

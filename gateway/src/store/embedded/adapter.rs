@@ -153,6 +153,9 @@ impl Store for EmbeddedStore {
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
+        if let Some(failure) = self.shared.failed.lock().clone() {
+            return Err(failure);
+        }
         Snapshot::of(&self.shared.database).map(drop)
     }
 

@@ -21,6 +21,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use freshet_core::time::{Clock, Position};
+use parking_lot::Mutex;
 use redb::{Database, ReadableTable};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
@@ -81,6 +82,8 @@ const FILE: &str = "freshet.redb";
 struct Shared {
     database: Database,
     committed: watch::Sender<u64>,
+    /// The disk's error, while no commit has worked since: after one, the file takes none until it is opened anew.
+    failed: Mutex<Option<StoreError>>,
     options: EmbeddedOptions,
     clock: Arc<dyn Clock>,
 }
@@ -115,6 +118,7 @@ impl EmbeddedStore {
         let shared = Arc::new(Shared {
             database,
             committed: watch::channel(sequence).0,
+            failed: Mutex::new(None),
             options,
             clock,
         });

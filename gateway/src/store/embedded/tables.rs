@@ -63,6 +63,10 @@ pub(super) fn number(
 pub(super) fn broken(error: impl Into<redb::Error>) -> StoreError {
     match error.into() {
         redb::Error::Io(error) => StoreError::Unavailable(format!("the store's disk: {error}")),
+        redb::Error::PreviousIo => StoreError::Unavailable(
+            "the store's disk failed before: what was acknowledged is there, writing goes on after a restart"
+                .to_owned(),
+        ),
         redb::Error::DatabaseAlreadyOpen => {
             StoreError::Unavailable("another process has the store open".to_owned())
         }

@@ -63,6 +63,10 @@ fn commit(shared: &Shared, jobs: Vec<Job>) {
         shared.committed.send_replace(sequence);
     }
     let outcome = outcome.map(|_| ());
+    *shared.failed.lock() = outcome
+        .clone()
+        .err()
+        .filter(|error| matches!(error, StoreError::Unavailable(_)));
     for one in pending {
         one.answer(&outcome);
     }
