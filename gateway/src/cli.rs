@@ -91,7 +91,8 @@ impl Configured {
 #[derive(Debug, Args)]
 #[command(
     after_help = "The file is NDJSON (one document per line) or one JSON array; Extended JSON in both. A document without \
-`_id` gets one. With `--resume`, the lines that an earlier, broken-off import of the same file has finished are left out.\n\n\
+`_id` gets one. With `--resume`, the documents that an earlier, broken-off import of the same file has finished are left \
+out; what follows them may have been repaired. Ctrl-C finishes the write under way and keeps the progress.\n\n\
   freshet import cities.ndjson --into shop.cities --store embedded:./freshet-data\n  freshet import dump.json --into shop.items --store mongodb://localhost/?replicaSet=rs0 --skip-bad"
 )]
 pub struct Import {
@@ -109,15 +110,15 @@ pub struct Import {
         default_value = "embedded:./freshet-data"
     )]
     pub store: String,
-    /// Go on after a line that cannot be read or stored; without it the first one ends the import
+    /// Go on after a document that cannot be read or stored; without it the first one ends the import
     #[arg(long)]
     pub skip_bad: bool,
     /// Leave out what an earlier import of the same file finished (kept in FILE.freshet-progress)
     #[arg(long)]
     pub resume: bool,
     /// Documents per write
-    #[arg(long, value_name = "COUNT", default_value_t = 500)]
-    pub batch: usize,
+    #[arg(long, value_name = "COUNT", default_value_t = 500, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub batch: u16,
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {

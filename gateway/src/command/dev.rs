@@ -97,7 +97,9 @@ async fn load_samples(store: &dyn Store) -> anyhow::Result<()> {
         let options = Options {
             batch: 1000,
             skip_bad: false,
-            after_line: 0,
+            after: import::Mark::default(),
+            first_id: bson::oid::ObjectId::new(),
+            stop: tokio_util::sync::CancellationToken::new(),
         };
         let outcome = import::import(store, &namespace, Cursor::new(text), options, |_, _| ())
             .await

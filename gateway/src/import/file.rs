@@ -1,36 +1,48 @@
-//! A file as a sequence of documents with their line numbers: NDJSON, or one JSON array whose members may span lines.
-//! The first character that is not white space tells which. Memory holds one document at a time.
+//! A file as a sequence of numbered documents: NDJSON, or one JSON array whose members may span lines.
+//! The first character that is neither white space nor a byte order mark tells which. Memory holds one document at a
+//! time. What is not a document is an item too, so that numbers do not depend on what is wrong: text after the array,
+//! an array that is not closed, a text that is too long.
 
+use std::fmt;
 use std::io::{BufRead, ErrorKind, Read};
 
-use bson::oid::ObjectId;
-use bson::{RawDocument, RawDocumentBuf};
+use bson::RawDocumentBuf;
 use freshet_core::value::ejson;
 
 /// The largest text of one document: Extended JSON of MongoDB's 16 MiB, generously.
 const DOCUMENT_BYTES_MAX: usize = 64 << 20;
+/// U+FEFF in UTF-8, which some editors put in front of a text.
+const BYTE_ORDER_MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
-/// A document of the file.
-#[derive(Clone, Debug)]
-pub struct Document {
+/// Where in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Which item of the file it is, from 1; the bad ones count.
+    pub number: u64,
     /// The line it begins on, from 1.
     pub line: u64,
-    /// It, with an `_id`.
-    pub document: RawDocumentBuf,
+    /// It is a member of an array.
+    pub member: bool,
+    /// A digest of the texts of the file up to and with this one: the same number with another digest is another file.
+    pub digest: u64,
 }
 
-/// Why there is no document here.
-#[derive(Debug)]
-pub enum FileError {
-    /// The file cannot be read on.
-    Read(std::io::Error),
-    /// This one is not a document.
-    Bad {
-        /// The line it begins on.
-        line: u64,
-        /// What is wrong.
-        reason: String,
-    },
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.member {
+            true => write!(f, "member {} (line {})", self.number, self.line),
+            false => write!(f, "line {}", self.line),
+        }
+    }
+}
+
+/// What stands at a place.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// Where.
+    pub place: Place,
+    /// The document, or why it is none.
+    pub document: Result<RawDocumentBuf, String>,
 }
 
 /// The documents of a file.
@@ -38,6 +50,8 @@ pub struct Documents<R> {
     input: R,
     line: u64,
     bytes: u64,
+    number: u64,
+    digest: u64,
     form: Option<Form>,
 }
 
@@ -45,8 +59,15 @@ pub struct Documents<R> {
 enum Form {
     Lines,
     Array,
+    /// An array that has ended: nothing may follow.
+    Closed,
     Ended,
 }
+
+/// A text that should be a document, or why there is none.
+type Text = Result<Vec<u8>, &'static str>;
+
+const TOO_LONG: &str = "the text of a document is longer than 64 MiB";
 
 impl<R: BufRead> Documents<R> {
     /// Reads from the beginning of `input`.
@@ -55,6 +76,9 @@ impl<R: BufRead> Documents<R> {
             input,
             line: 1,
             bytes: 0,
+            number: 0,
+            // The offset basis of FNV-1a, 64 bits.
+            digest: 0xcbf2_9ce4_8422_2325,
             form: None,
         }
     }
@@ -64,20 +88,22 @@ impl<R: BufRead> Documents<R> {
         self.bytes
     }
 
+    fn look(&mut self) -> std::io::Result<Option<u8>> {
+        loop {
+            match self.input.fill_buf() {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => return Ok(other?.first().copied()),
+            }
+        }
+    }
+
     /// Passes over white space, and says what comes then.
     fn peek(&mut self) -> std::io::Result<Option<u8>> {
         loop {
-            let buffer = match self.input.fill_buf() {
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                other => other?,
-            };
-            let Some(&byte) = buffer.first() else {
-                return Ok(None);
-            };
-            if !byte.is_ascii_whitespace() {
-                return Ok(Some(byte));
+            match self.look()? {
+                Some(byte) if byte.is_ascii_whitespace() => self.pass(byte),
+                other => return Ok(other),
             }
-            self.pass(byte);
         }
     }
 
@@ -87,56 +113,92 @@ impl<R: BufRead> Documents<R> {
         self.line += u64::from(byte == b'\n');
     }
 
-    fn advance(&mut self) -> std::io::Result<Option<Vec<u8>>> {
-        let Some(first) = self.peek()? else {
-            return Ok(None);
+    /// What the file is; passes over a byte order mark. A part of one is left, and no document begins with it.
+    fn recognise(&mut self) -> std::io::Result<Option<Form>> {
+        for expected in BYTE_ORDER_MARK {
+            match self.look()? {
+                Some(byte) if byte == expected => self.pass(byte),
+                _ if self.bytes == 0 => break,
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(match self.peek()? {
+            None => Form::Ended,
+            Some(b'[') => Form::Array,
+            Some(_) => Form::Lines,
+        }))
+    }
+
+    /// The next text with the line it begins on.
+    fn advance(&mut self) -> std::io::Result<Option<(u64, Text)>> {
+        let opening = self.form.is_none();
+        let form = match self.form {
+            Some(form) => form,
+            None => match self.recognise()? {
+                Some(form) => form,
+                None => return Ok(Some(self.end("the file is not UTF-8 text"))),
+            },
         };
-        let form = *self.form.get_or_insert(match first {
-            b'[' => Form::Array,
-            _ => Form::Lines,
-        });
-        match form {
-            Form::Ended => Ok(None),
-            Form::Lines => self.line_text().map(Some),
-            Form::Array => {
-                // `[` before the first member, `,` before the others, `]` at the end.
-                self.pass(first);
-                if first == b']' {
-                    self.form = Some(Form::Ended);
-                    return Ok(None);
-                }
+        self.form = Some(form);
+        let next = self.peek()?;
+        match (form, next) {
+            (Form::Ended, _) | (Form::Lines | Form::Closed, None) => Ok(None),
+            (Form::Closed, Some(_)) => Ok(Some(self.end("text after the end of the array"))),
+            (Form::Lines, Some(_)) => self.line_text().map(Some),
+            (Form::Array, None) => Ok(Some(self.end("the array is not closed"))),
+            (Form::Array, Some(b']')) => self.close(),
+            (Form::Array, Some(delimiter)) => {
+                // `[` before the first member, `,` before the others: members end at nothing else.
+                self.pass(delimiter);
                 match self.peek()? {
-                    Some(b']') if first == b'[' => {
-                        self.form = Some(Form::Ended);
-                        Ok(None)
-                    }
+                    Some(b']') if opening => self.close(),
+                    None => Ok(Some(self.end("the array is not closed"))),
                     Some(_) => self.member_text().map(Some),
-                    None => Ok(Some(Vec::new())),
                 }
             }
         }
     }
 
-    fn line_text(&mut self) -> std::io::Result<Vec<u8>> {
-        let mut text = Vec::new();
+    fn end(&mut self, reason: &'static str) -> (u64, Text) {
+        self.form = Some(Form::Ended);
+        (self.line, Err(reason))
+    }
+
+    fn close(&mut self) -> std::io::Result<Option<(u64, Text)>> {
+        self.pass(b']');
+        self.form = Some(Form::Closed);
+        match self.peek()? {
+            None => Ok(None),
+            Some(_) => Ok(Some(self.end("text after the end of the array"))),
+        }
+    }
+
+    fn line_text(&mut self) -> std::io::Result<(u64, Text)> {
+        let (line, mut text) = (self.line, Vec::new());
         let limit = DOCUMENT_BYTES_MAX as u64;
         let read = (&mut self.input).take(limit).read_until(b'\n', &mut text)?;
         self.bytes += read as u64;
-        Ok(text)
+        self.line += 1;
+        if text.len() == DOCUMENT_BYTES_MAX && text.last() != Some(&b'\n') {
+            self.bytes += self.input.skip_until(b'\n')? as u64;
+            return Ok((line, Err(TOO_LONG)));
+        }
+        Ok((line, Ok(text)))
     }
 
     /// A member of the array: up to the comma or bracket at its own depth, which is left in place.
-    fn member_text(&mut self) -> std::io::Result<Vec<u8>> {
-        let (mut text, mut depth, mut string, mut escaped) = (Vec::new(), 0_usize, false, false);
-        while text.len() < DOCUMENT_BYTES_MAX {
-            let Some(&byte) = self.input.fill_buf()?.first() else {
-                break;
-            };
+    fn member_text(&mut self) -> std::io::Result<(u64, Text)> {
+        let (line, mut text, mut long) = (self.line, Vec::new(), false);
+        let (mut depth, mut string, mut escaped) = (0_usize, false, false);
+        while let Some(byte) = self.look()? {
             if !string && depth == 0 && matches!(byte, b',' | b']') {
                 break;
             }
             self.pass(byte);
-            text.push(byte);
+            match text.len() < DOCUMENT_BYTES_MAX {
+                true => text.push(byte),
+                false => long = true,
+            }
             match byte {
                 _ if escaped => escaped = false,
                 b'\\' if string => escaped = true,
@@ -146,60 +208,47 @@ impl<R: BufRead> Documents<R> {
                 _ => {}
             }
         }
-        Ok(text)
+        Ok((line, if long { Err(TOO_LONG) } else { Ok(text) }))
+    }
+
+    /// FNV-1a: told apart are files that were changed, not files that were forged.
+    fn digested(&mut self, text: &[u8]) -> u64 {
+        for byte in text.trim_ascii_end().iter().chain(b"\n") {
+            self.digest = (self.digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        self.digest
     }
 }
 
 impl<R: BufRead> Iterator for Documents<R> {
-    type Item = Result<Document, FileError>;
+    type Item = std::io::Result<Item>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let text = match self.advance() {
-            Ok(text) => text?,
+        let (line, text) = match self.advance() {
+            Ok(found) => found?,
             Err(error) => {
                 self.form = Some(Form::Ended);
-                return Some(Err(FileError::Read(error)));
+                return Some(Err(error));
             }
         };
-        // A line's own end has not been counted yet; a member's lines have.
-        let inside = text.iter().filter(|byte| **byte == b'\n').count() as u64;
-        let line = match self.form {
-            Some(Form::Lines) => self.line,
-            _ => self.line.saturating_sub(inside),
+        self.number += 1;
+        let place = Place {
+            number: self.number,
+            line,
+            member: self.form != Some(Form::Lines) && text.is_ok(),
+            digest: self.digested(text.as_deref().unwrap_or_default()),
         };
-        if self.form == Some(Form::Lines) {
-            self.line += inside;
-        }
-        if text.is_empty() {
-            self.form = Some(Form::Ended);
-        }
-        Some(match ejson::parse_document(&text) {
-            Ok(document) => Ok(Document {
-                line,
-                document: identified(document),
-            }),
-            Err(error) => Err(FileError::Bad {
-                line,
-                reason: match error.pointer.is_empty() {
+        let document = match text {
+            Err(reason) => Err(reason.to_owned()),
+            Ok(text) => {
+                ejson::parse_document(&text).map_err(|error| match error.pointer.is_empty() {
                     true => error.detail,
                     false => format!("{} at {}", error.detail, error.pointer),
-                },
-            }),
-        })
+                })
+            }
+        };
+        Some(Ok(Item { place, document }))
     }
-}
-
-fn identified(document: RawDocumentBuf) -> RawDocumentBuf {
-    if matches!(document.get("_id"), Ok(Some(_))) {
-        return document;
-    }
-    let mut whole = RawDocumentBuf::new();
-    whole.append(bson::cstr!("_id"), ObjectId::new());
-    let rest: &RawDocument = &document;
-    for (name, value) in rest.iter().flatten() {
-        whole.append(name, value);
-    }
-    whole
 }
 
 #[cfg(test)]
@@ -209,10 +258,13 @@ mod tests {
     /// Line numbers, negative for bad ones.
     fn lines(text: &str) -> Vec<i64> {
         Documents::new(text.as_bytes())
-            .map(|item| match item {
-                Ok(document) => i64::try_from(document.line).expect("small"),
-                Err(FileError::Bad { line, .. }) => -i64::try_from(line).expect("small"),
-                Err(FileError::Read(error)) => panic!("{error}"),
+            .map(|item| {
+                let item = item.expect("memory can be read");
+                let line = i64::try_from(item.place.line).expect("small");
+                match item.document {
+                    Ok(_) => line,
+                    Err(_) => -line,
+                }
             })
             .collect()
     }
@@ -239,6 +291,42 @@ mod tests {
             lines("[{\"a\":1},"),
             [1, -1],
             "a file that breaks off ends in a bad document"
+        );
+    }
+
+    #[test]
+    fn an_array_ends_with_its_bracket_and_the_file_with_it() {
+        assert_eq!(lines("[{\"a\":1}] garbage"), [1, -1]);
+        assert_eq!(lines("[{\"a\":1}\n]\n[{\"a\":2}]"), [1, -3]);
+        assert_eq!(lines("[{\"a\":1}"), [1, -1]);
+        assert_eq!(lines("["), [-1]);
+        assert_eq!(lines("[] {}"), [-1]);
+        assert_eq!(lines("[{\"a\":1},,\n{\"a\":2}]"), [1, -1, 2]);
+        assert_eq!(lines("[{\"a\":1},]"), [1, -1]);
+        assert_eq!(lines("[{\"a\":1} {\"a\":2},{\"a\":3}]"), [-1, 1]);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_passed_over() {
+        assert_eq!(lines("\u{feff}{\"a\":1}\r\n{\"a\":2}"), [1, 2]);
+        assert_eq!(lines("\u{feff}[{\"a\":1}]"), [1]);
+        assert_eq!(lines("\u{feff}"), [0_i64; 0]);
+        assert_eq!(lines("\u{fec0}{\"a\":1}"), [-1]);
+    }
+
+    #[test]
+    fn a_digest_tells_changed_texts_from_changed_line_ends() {
+        let digest = |text: &str| {
+            let last = Documents::new(text.as_bytes()).last();
+            last.expect("one").expect("read").place.digest
+        };
+        assert_eq!(
+            digest("{\"a\":1}\r\n{\"a\":2}"),
+            digest("{\"a\":1}\n\n{\"a\":2}\n")
+        );
+        assert_ne!(
+            digest("{\"a\":1}\n{\"a\":2}"),
+            digest("{\"a\":3}\n{\"a\":2}")
         );
     }
 }

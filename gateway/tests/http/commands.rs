@@ -1,4 +1,4 @@
-//! The other commands of the binary: `check`, `settings`, `import`, `dev`.
+//! The other commands of the binary: `check`, `settings`, `dev`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -79,68 +79,6 @@ fn the_reference_is_a_valid_file() {
         "{}",
         String::from_utf8_lossy(&checked.stderr)
     );
-}
-
-#[test]
-fn import_reports_bad_lines_and_resumes() {
-    let dir = TempDir::new().expect("a directory");
-    let file = dir.path().join("data.ndjson");
-    let store = format!("embedded:{}", dir.path().join("data").display());
-    std::fs::write(
-        &file,
-        "{\"_id\":1}\n{\"_id\":2}\nnonsense\n{\"_id\":1}\n{\"_id\":3}\n",
-    )
-    .expect("written");
-    let import = |more: &[&str]| {
-        let output = freshet()
-            .arg("import")
-            .arg(&file)
-            .args(["--into", "db.c", "--store", &store])
-            .args(more)
-            .output();
-        let output = output.expect("it runs");
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-        (
-            output.status.code(),
-            text(output.stdout),
-            text(output.stderr),
-        )
-    };
-    let (code, _, errors) = import(&["--batch", "2"]);
-    assert_eq!(code, Some(1));
-    assert!(errors.contains("line 3"), "{errors}");
-    let (code, said, errors) = import(&["--batch", "2", "--resume", "--skip-bad"]);
-    assert_eq!(code, Some(2), "{errors}");
-    assert!(
-        said.contains("went on after line 2") && said.contains("1 documents stored"),
-        "{said}"
-    );
-    assert!(
-        errors.contains("line 3:") && errors.contains("line 4: a record with this _id exists"),
-        "{errors}"
-    );
-}
-
-#[test]
-fn import_takes_an_array_from_standard_input() {
-    let dir = TempDir::new().expect("a directory");
-    let store = format!("embedded:{}", dir.path().join("data").display());
-    let mut child = freshet()
-        .args(["import", "-", "--into", "db.c", "--store", &store])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it runs");
-    let text = b"[{\"n\":{\"$numberLong\":\"5\"}},\n {\"d\":{\"$date\":\"2020-01-01T00:00:00Z\"}}]";
-    child
-        .stdin
-        .take()
-        .expect("piped")
-        .write_all(text)
-        .expect("written");
-    let output = child.wait_with_output().expect("it ends");
-    assert!(output.status.success());
-    assert!(String::from_utf8_lossy(&output.stdout).contains("2 documents stored in db.c"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod caching;
 mod commands;
 mod errors;
 mod headers;
+mod imports;
 mod lifecycle;
 mod mongo;
 mod refusals;
