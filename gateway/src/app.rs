@@ -21,6 +21,10 @@ use crate::tier::{Coalescer, Entry, Tier};
 
 /// Collections whose images have been looked at, at most; beyond, they are looked at again.
 const DECLARED_MAX: usize = 10_000;
+/// How long what was found out about a collection is believed, in milliseconds, where no change of shape is heard of.
+const LOOKED_MS_MAX: u64 = 180_000;
+/// How long a collection that is not there, or cannot be looked at, is not looked for again, in milliseconds.
+const ABSENT_MS: u64 = 1_000;
 
 /// The application.
 pub struct App {
@@ -52,8 +56,19 @@ pub struct App {
     pub activity: Option<Arc<Activity>>,
     /// SIGTERM was seen.
     pub draining: AtomicBool,
-    declared: Mutex<HashMap<Namespace, (u64, bool)>>,
+    declared: Mutex<HashMap<Namespace, Looked>>,
     repeatable_dbs: Mutex<HashSet<String>>,
+}
+
+/// What was found out about a collection.
+#[derive(Clone, Copy)]
+struct Looked {
+    /// The collections' shape before it was looked at.
+    shape: u64,
+    /// Until when it is believed.
+    until: Moment,
+    /// What the feed says about it; `None`: not all that reads show (C14).
+    images: Option<freshet_invalidation::Images>,
 }
 
 /// What the application is made of, beside its settings.
@@ -120,34 +135,47 @@ impl App {
     pub async fn declare(&self, namespace: &Namespace) -> Result<u64, NotCached> {
         let shape = self.pipeline.shape();
         let known = self.declared.lock().get(namespace).copied();
-        let watched = match known {
-            Some((of, watched)) if of == shape => watched,
+        let now = self.clock.now();
+        let images = match known {
+            Some(looked) if looked.shape == shape && now < looked.until => looked.images,
             _ => self.look_at(namespace, shape).await,
         };
-        watched.then_some(shape).ok_or(NotCached::Undecidable)
+        // Each time: the pipeline forgets collections of which nothing is active.
+        self.pipeline
+            .declare(namespace, images.ok_or(NotCached::Undecidable)?);
+        Ok(shape)
     }
 
-    async fn look_at(&self, namespace: &Namespace, shape: u64) -> bool {
-        let images = match self.store.ensure_images(namespace).await {
-            Ok(Images::On) => Some(freshet_invalidation::Images::Both),
+    async fn look_at(
+        &self,
+        namespace: &Namespace,
+        shape: u64,
+    ) -> Option<freshet_invalidation::Images> {
+        let begun = self.clock.now();
+        let (images, believed_ms) = match self.store.ensure_images(namespace).await {
+            Ok(Images::On) => (Some(freshet_invalidation::Images::Both), LOOKED_MS_MAX),
             Ok(Images::NotPermitted | Images::NotSupported) => {
-                Some(freshet_invalidation::Images::AfterOnly)
+                let least = freshet_invalidation::Images::AfterOnly;
+                (Some(least), LOOKED_MS_MAX)
             }
-            Ok(Images::NotWatched) => None,
+            Ok(Images::NotWatched) => (None, LOOKED_MS_MAX),
+            Ok(Images::Missing) => (None, ABSENT_MS),
             Err(error) => {
                 tracing::warn!(%namespace, %error, "what a collection is cannot be found out");
-                return false;
+                (None, ABSENT_MS)
             }
         };
-        if let Some(images) = images {
-            self.pipeline.declare(namespace, images);
-        }
+        let looked = Looked {
+            shape,
+            until: begun.after_ms(believed_ms),
+            images,
+        };
         let mut declared = self.declared.lock();
-        if declared.len() >= DECLARED_MAX {
+        if declared.len() >= DECLARED_MAX && !declared.contains_key(namespace) {
             declared.clear();
         }
-        declared.insert(namespace.clone(), (shape, images.is_some()));
-        images.is_some()
+        declared.insert(namespace.clone(), looked);
+        images
     }
 
     /// Notes that first answers are kept in this database.

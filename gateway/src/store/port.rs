@@ -152,7 +152,7 @@ pub trait Store: Send + Sync {
     async fn collections(&self, db: &str) -> Result<Vec<Namespace>, StoreError>;
 
     /// Finds out whether the change feed tells all that reads of a collection depend on, and switches on before- and
-    /// after-images where that is permitted.
+    /// after-images where that is permitted. Never creates a collection.
     ///
     /// # Errors
     /// [`StoreError`]; not being permitted is an answer, not an error.
@@ -264,7 +264,8 @@ pub enum Images {
     NotPermitted,
     /// The database is too old to have them.
     NotSupported,
-    /// The feed does not tell what reads show, or not exactly: a view, a time series, a collation of its own, or
-    /// nothing that would stay what it is (C14).
+    /// The feed does not tell what reads show, or not exactly: a view, a time series, a collation of its own (C14).
     NotWatched,
+    /// There is no such collection: anything may come up under its name, and not every server says so.
+    Missing,
 }

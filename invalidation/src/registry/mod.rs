@@ -212,11 +212,10 @@ impl Registry {
             let forms = collection.forms.values().map(HashMap::len).sum::<usize>();
             self.active += collection.queries.len() + forms;
         }
-        // Names that were only asked for make room; a promise of images is remembered.
-        self.collections.retain(|_, collection| {
-            let idle = collection.queries.is_empty() && collection.forms.is_empty();
-            !idle || collection.images == Images::Both
-        });
+        // Idle names make room. What the feed says about one is declared anew before its next read; until then the
+        // least is assumed.
+        self.collections
+            .retain(|_, collection| !collection.queries.is_empty() || !collection.forms.is_empty());
     }
 }
 

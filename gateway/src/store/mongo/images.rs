@@ -2,13 +2,13 @@
 //! `changeStreamPreAndPostImages`). Where they do not, the matcher remembers members instead.
 //!
 //! Only a plain collection is watched: what a view or a time series shows changes without an event of its name, and
-//! a collation of its own compares strings as the matcher does not (C14).
+//! a collation of its own compares strings as the matcher does not (C14). Nothing is ever created here: it is reads
+//! that ask.
 
 use bson::doc;
 use freshet_core::name::Namespace;
 use futures_util::TryStreamExt;
 use mongodb::error::{Error, ErrorKind};
-use mongodb::options::ChangeStreamPreAndPostImages;
 use mongodb::results::{CollectionSpecification, CollectionType};
 
 use super::super::port::{Images, StoreError};
@@ -20,21 +20,11 @@ impl MongoStore {
         &self,
         namespace: &Namespace,
     ) -> Result<Images, StoreError> {
-        let found = match self.specification(namespace).await {
-            Ok(None) => match self.create_with_images(namespace).await {
-                Ok(()) => return Ok(Images::On),
-                // Somebody was faster, with whatever it is.
-                Err(error) if code(&error) == Some(48) => self.specification(namespace).await,
-                // Anything may come up under this name.
-                Err(error) => return answer(Err(error)).map(|_| Images::NotWatched),
-            },
-            found => found,
-        };
-        match found {
+        match self.specification(namespace).await {
             Ok(Some(found)) if !is_plain(&found) => return Ok(Images::NotWatched),
             Ok(Some(found)) if has_images(&found) => return Ok(Images::On),
             Ok(Some(_)) => {}
-            Ok(None) => return Ok(Images::NotWatched),
+            Ok(None) => return Ok(Images::Missing),
             // Not even permitted to look.
             Err(error) => return answer(Err(error)).map(|_| Images::NotWatched),
         }
@@ -42,13 +32,12 @@ impl MongoStore {
             "collMod": namespace.collection(),
             "changeStreamPreAndPostImages": { "enabled": true },
         };
-        answer(
-            self.client
-                .database(namespace.db())
-                .run_command(command)
-                .await
-                .map(|_| ()),
-        )
+        let db = self.client.database(namespace.db());
+        match db.run_command(command).await {
+            // Dropped since it was looked at.
+            Err(error) if code(&error) == Some(26) => Ok(Images::Missing),
+            outcome => answer(outcome.map(|_| ())),
+        }
     }
 
     /// `None`: there is no such collection.
@@ -63,18 +52,6 @@ impl MongoStore {
             .filter(doc! { "name": namespace.collection() })
             .await?;
         found.try_next().await
-    }
-
-    async fn create_with_images(&self, namespace: &Namespace) -> Result<(), Error> {
-        self.client
-            .database(namespace.db())
-            .create_collection(namespace.collection())
-            .change_stream_pre_and_post_images(
-                ChangeStreamPreAndPostImages::builder()
-                    .enabled(true)
-                    .build(),
-            )
-            .await
     }
 }
 
