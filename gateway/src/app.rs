@@ -1,13 +1,13 @@
 //! What every request needs, in one place, put together once at the start.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use freshet_core::freshness::Edge;
 use freshet_core::name::Namespace;
-use freshet_core::time::Clock;
-use freshet_invalidation::Pipeline;
+use freshet_core::time::{Clock, Moment};
+use freshet_invalidation::{NotCached, Pipeline};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -17,10 +17,14 @@ use crate::config::Settings;
 use crate::store::{Images, Store};
 use crate::telemetry::activity::Activity;
 use crate::telemetry::metrics::Metrics;
-use crate::tier::{Coalescer, Tier};
+use crate::tier::{Coalescer, Entry, Tier};
 
 /// Collections whose images have been looked at, at most; beyond, they are looked at again.
 const DECLARED_MAX: usize = 10_000;
+/// How long what was found out about a collection is believed, in milliseconds, where no change of shape is heard of.
+const LOOKED_MS_MAX: u64 = 180_000;
+/// How long a collection that is not there, or cannot be looked at, is not looked for again, in milliseconds.
+const ABSENT_MS: u64 = 1_000;
 
 /// The application.
 pub struct App {
@@ -52,8 +56,19 @@ pub struct App {
     pub activity: Option<Arc<Activity>>,
     /// SIGTERM was seen.
     pub draining: AtomicBool,
-    declared: Mutex<HashSet<Namespace>>,
+    declared: Mutex<HashMap<Namespace, Looked>>,
     repeatable_dbs: Mutex<HashSet<String>>,
+}
+
+/// What was found out about a collection.
+#[derive(Clone, Copy)]
+struct Looked {
+    /// The collections' shape before it was looked at.
+    shape: u64,
+    /// Until when it is believed.
+    until: Moment,
+    /// What the feed says about it; `None`: not all that reads show (C14).
+    images: Option<freshet_invalidation::Images>,
 }
 
 /// What the application is made of, beside its settings.
@@ -105,28 +120,62 @@ impl App {
         }
     }
 
-    /// Tells the pipeline what the change feed says about a collection, before the first answer from it is cached.
-    /// When that cannot be found out now, the pipeline goes on assuming the least, and it is asked again later.
-    pub async fn declare_images(&self, namespace: &Namespace) {
-        if self.declared.lock().contains(namespace) {
-            return;
-        }
-        let images = match self.store.ensure_images(namespace).await {
-            Ok(Images::On) => freshet_invalidation::Images::Both,
+    /// The answer that the tier has under exactly this text, unless what became of it may not be known here.
+    #[must_use]
+    pub fn kept(&self, key: &str, now: Moment) -> Option<Arc<Entry>> {
+        let entry = self.tier.get(key, now)?;
+        self.pipeline.serves(now).then_some(entry)
+    }
+
+    /// Tells the pipeline what the change feed says about a collection, before an answer from it is cached. Answers
+    /// the shape that the collections had before it was looked at: a ticket with another one may be of something else.
+    ///
+    /// # Errors
+    /// `Undecidable`: not all that reads of it show is in the feed, or that cannot be found out now (C14).
+    pub async fn declare(&self, namespace: &Namespace) -> Result<u64, NotCached> {
+        let shape = self.pipeline.shape();
+        let known = self.declared.lock().get(namespace).copied();
+        let now = self.clock.now();
+        let images = match known {
+            Some(looked) if looked.shape == shape && now < looked.until => looked.images,
+            _ => self.look_at(namespace, shape).await,
+        };
+        // Each time: the pipeline forgets collections of which nothing is active.
+        self.pipeline
+            .declare(namespace, images.ok_or(NotCached::Undecidable)?);
+        Ok(shape)
+    }
+
+    async fn look_at(
+        &self,
+        namespace: &Namespace,
+        shape: u64,
+    ) -> Option<freshet_invalidation::Images> {
+        let begun = self.clock.now();
+        let (images, believed_ms) = match self.store.ensure_images(namespace).await {
+            Ok(Images::On) => (Some(freshet_invalidation::Images::Both), LOOKED_MS_MAX),
             Ok(Images::NotPermitted | Images::NotSupported) => {
-                freshet_invalidation::Images::AfterOnly
+                let least = freshet_invalidation::Images::AfterOnly;
+                (Some(least), LOOKED_MS_MAX)
             }
+            Ok(Images::NotWatched) => (None, LOOKED_MS_MAX),
+            Ok(Images::Missing) => (None, ABSENT_MS),
             Err(error) => {
-                tracing::warn!(%namespace, %error, "a collection's images cannot be found out");
-                return;
+                tracing::warn!(%namespace, %error, "what a collection is cannot be found out");
+                (None, ABSENT_MS)
             }
         };
-        self.pipeline.declare(namespace, images);
+        let looked = Looked {
+            shape,
+            until: begun.after_ms(believed_ms),
+            images,
+        };
         let mut declared = self.declared.lock();
-        if declared.len() >= DECLARED_MAX {
+        if declared.len() >= DECLARED_MAX && !declared.contains_key(namespace) {
             declared.clear();
         }
-        declared.insert(namespace.clone());
+        declared.insert(namespace.clone(), looked);
+        images
     }
 
     /// Notes that first answers are kept in this database.

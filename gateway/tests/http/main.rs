@@ -11,4 +11,5 @@ mod refusals;
 mod resources;
 mod support;
 mod values;
+mod watched;
 mod writes;

@@ -72,6 +72,10 @@ async fn validation_and_unique_indexes_refuse() {
 async fn images_are_switched_on_where_that_is_permitted() {
     let mongo = Parts::own_mongo().await.unwrap();
     let (store, client, ns) = connect(mongo.uri.as_str()).await;
+    assert_eq!(store.ensure_images(&ns).await.unwrap(), Images::Missing);
+    let db = client.database(ns.db());
+    let names = db.list_collection_names().await.unwrap();
+    assert!(names.is_empty(), "asking creates nothing");
     client
         .database(ns.db())
         .create_collection(ns.collection())
@@ -95,7 +99,7 @@ async fn images_are_switched_on_where_that_is_permitted() {
     client.database(ns.db()).run_command(create).await.unwrap();
     assert_eq!(
         store.ensure_images(&view).await.unwrap(),
-        Images::NotSupported
+        Images::NotWatched
     );
 }
 

@@ -54,6 +54,8 @@ pub(crate) async fn open(kind: Kind) -> Home {
             let uri = Parts::mongo().await.unwrap();
             let options = MongoOptions::new(uri.as_str());
             let store = MongoStore::connect(options, clock()).await.unwrap();
+            let db = store.client().database(namespace.db());
+            db.create_collection(namespace.collection()).await.unwrap();
             assert_eq!(store.ensure_images(&namespace).await.unwrap(), Images::On);
             Home {
                 store: Arc::new(store),
