@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+use super::policy::Policy;
 use super::reader::Reader;
 pub use super::rules::{AccessRule, Clients, DatabaseOnly, Edge, EdgeKind, Grant};
 use super::units::{Bytes, choice};
@@ -86,23 +87,6 @@ pub struct Limits {
     pub reads_in_flight_max: u64,
     /// Writes under way at once; more are refused with 429.
     pub writes_in_flight_max: u64,
-}
-
-/// How long answers may live.
-#[derive(Clone, Debug)]
-pub struct Policy {
-    /// The longest `max-age`.
-    pub max_age_max: Duration,
-    /// The longest lifetime in shared caches.
-    pub shared_max_age_max: Duration,
-    /// The shortest lifetime worth caching for.
-    pub max_age_min: Duration,
-    /// The accepted chance that an answer changes before its lifetime ends.
-    pub quantile: f64,
-    /// The weight of the estimate so far against an observed lifetime.
-    pub alpha: f64,
-    /// Queries and records watched at once.
-    pub active_max: u64,
 }
 
 /// The gateway's own cache.
@@ -195,7 +179,7 @@ fn read_store(r: &mut Reader<'_>) -> StoreChoice {
 }
 
 /// Settings that at zero would refuse or cut off every request.
-fn positive(r: &mut Reader<'_>, table: &str, settings: &[(&str, bool)]) {
+pub(super) fn positive(r: &mut Reader<'_>, table: &str, settings: &[(&str, bool)]) {
     for (name, positive) in settings {
         if !positive {
             r.wrong(name, format!("`{table}.{name}` must be above zero"));
@@ -300,63 +284,6 @@ impl Limits {
 /// Well below the time for which changes are remembered for reads under way (C2).
 const READ_TIMEOUT_MAX: Duration = secs(20);
 
-impl Policy {
-    fn read(r: &mut Reader<'_>) -> Policy {
-        let defaults = freshet_core::ttl::Policy::default();
-        let policy = Policy {
-            max_age_max: r.get(
-                "max_age_max",
-                lifetime(defaults.max_age_cap),
-                "The longest max-age given to clients.",
-            ),
-            shared_max_age_max: r.get(
-                "shared_max_age_max",
-                lifetime(defaults.shared_max_age_cap),
-                "The longest lifetime given to shared caches.",
-            ),
-            max_age_min: r.get(
-                "max_age_min",
-                lifetime(defaults.floor),
-                "An estimate below this is not cached.",
-            ),
-            quantile: r.get(
-                "quantile",
-                defaults.quantile,
-                "The chance, above 0 and below 1, that an answer changes before its lifetime ends.",
-            ),
-            alpha: r.get(
-                "alpha",
-                defaults.alpha,
-                "The weight, from 0 to 1, of the estimate so far against a lifetime that was observed.",
-            ),
-            active_max: r.get(
-                "active_max",
-                100_000,
-                "Queries and records watched for changes at once; answers beyond are not cached.",
-            ),
-        };
-        if !(policy.quantile > 0.0 && policy.quantile < 1.0) {
-            r.wrong("quantile", "`policy.quantile` must be above 0 and below 1");
-        }
-        if !(0.0..=1.0).contains(&policy.alpha) {
-            r.wrong("alpha", "`policy.alpha` must be from 0 to 1");
-        }
-        for (name, value) in [
-            ("max_age_max", policy.max_age_max),
-            ("shared_max_age_max", policy.shared_max_age_max),
-            ("max_age_min", policy.max_age_min),
-        ] {
-            if value > secs(86_400 * 365) || value.subsec_nanos() > 0 {
-                r.wrong(
-                    name,
-                    format!("`policy.{name}` must be whole seconds, at most 365d"),
-                );
-            }
-        }
-        policy
-    }
-}
-
 impl Tier {
     fn read(r: &mut Reader<'_>) -> Tier {
         Tier {
@@ -397,10 +324,6 @@ impl Log {
     }
 }
 
-const fn lifetime(ttl: freshet_core::time::Ttl) -> Duration {
-    secs(ttl.0 as u64)
-}
-
-const fn secs(seconds: u64) -> Duration {
+pub(super) const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
