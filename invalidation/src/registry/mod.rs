@@ -241,3 +241,30 @@ impl Collection {
             .flat_map(HashMap::keys)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_collections_are_forgotten_whatever_the_feed_promised() {
+        let mut registry = Registry::new(RegistryLimits {
+            active_max: 10,
+            members_max: 10,
+            ticket_ms: 1_000,
+        });
+        let namespace = Namespace::new("shop", "products").expect("a name");
+        let resource = Resource {
+            key: Key::from("/v1/shop/products/a?fields=n"),
+            namespace: namespace.clone(),
+            watched: Watched::Record,
+        };
+        registry.declare(&namespace, Images::Both);
+        registry.begin(&resource, Moment(0)).expect("room");
+        registry.sweep(Moment(999));
+        assert!(registry.collection(&namespace).is_some());
+        registry.sweep(Moment(1_000));
+        assert!(registry.collection(&namespace).is_none());
+        assert!(registry.is_empty());
+    }
+}
