@@ -81,6 +81,24 @@ async fn a_write_makes_stale_the_queries_that_it_touches_and_no_others() {
         .await;
 }
 
+/// Row S6: the field that is shown is not the one that is filtered on.
+#[tokio::test]
+async fn s6_a_change_of_a_projected_field_is_not_missed() {
+    let server = Server::caching(&[]).await;
+    server.put("/v1/db/c/a", r#"{"f":"x","o":1,"z":1}"#).await;
+    let query = "/v1/db/c?fields=o&filter=%7B%22f%22:%22x%22%7D";
+    let first = server.until(query, crate::support::Answer::is_hit).await;
+    let tag = first.header("etag").to_owned();
+    server.patch("/v1/db/c/a", "merge", r#"{"z":2}"#).await;
+    let unshown = server.until(query, crate::support::Answer::is_hit).await;
+    assert_eq!(unshown.header("etag"), tag, "equal content, equal tag");
+    server.patch("/v1/db/c/a", "merge", r#"{"o":2}"#).await;
+    let shown = server
+        .until(query, |answer| answer.json()["items"][0]["o"] == 2)
+        .await;
+    assert_ne!(shown.header("etag"), tag);
+}
+
 #[tokio::test]
 async fn t10_an_empty_result_is_cached_and_ends_with_the_first_match() {
     let server = Server::caching(&[]).await;
