@@ -7,7 +7,8 @@ use crate::support::{Server, encode, filtered};
 #[tokio::test]
 async fn c2_a_record_is_a_hit_until_it_is_written_and_then_new_at_once() {
     let server = Server::caching(&[]).await;
-    server.put("/v1/db/c/x", r#"{"a":1}"#).await;
+    let written = server.put("/v1/db/c/x", r#"{"a":1}"#).await;
+    server.caught_up(&written).await;
     let first = server
         .until("/v1/db/c/x", |answer| {
             answer.header("cache-status").ends_with("stored")
@@ -42,12 +43,13 @@ fn position(answer: &crate::support::Answer) -> u64 {
 #[tokio::test]
 async fn a_write_makes_stale_the_queries_that_it_touches_and_no_others() {
     let server = Server::caching(&[]).await;
-    server
+    let written = server
         .post(
             "/v1/db/c",
             r#"[{"_id":"a","k":1,"v":1},{"_id":"b","k":2,"v":1}]"#,
         )
         .await;
+    server.caught_up(&written).await;
     let ones = "/v1/db/c?filter=%7B%22k%22:1%7D";
     let twos = "/v1/db/c?filter=%7B%22k%22:2%7D";
     let count = "/v1/db/c/_count?filter=%7B%22k%22:1%7D";
@@ -141,7 +143,8 @@ async fn lifetimes_run_down_in_the_tier() {
 #[tokio::test]
 async fn c9_reload_goes_past_the_tier_and_max_age_zero_does_not() {
     let server = Server::caching(&[]).await;
-    server.put("/v1/db/c/x", "{}").await;
+    let written = server.put("/v1/db/c/x", "{}").await;
+    server.caught_up(&written).await;
     server
         .until("/v1/db/c/x", crate::support::Answer::is_hit)
         .await;

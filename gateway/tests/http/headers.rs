@@ -129,12 +129,13 @@ async fn e4_equal_content_has_an_equal_tag_and_shape_enters_it() {
 #[tokio::test]
 async fn k4_another_spelling_has_the_same_key_and_names_the_canonical_url() {
     let server = Server::caching(&[]).await;
-    server
+    let written = server
         .post(
             "/v1/db/c",
             r#"[{"_id":"a&b+c#d","v":"a&b+c#d\u0000"},{"_id":"2","v":"other"}]"#,
         )
         .await;
+    server.caught_up(&written).await;
     let filter = r#"{"v":"a&b+c#d\u0000"}"#;
     let first = server
         .get(&format!("/v1/db/c?limit=5&filter={}", encode(filter)))

@@ -175,6 +175,19 @@ impl Server {
             .await
     }
 
+    /// Waits until the change feed has passed a write: what is cached from then on is not dropped because of it.
+    pub(crate) async fn caught_up(&self, written: &Answer) {
+        let position: u64 = written.header("freshet-position").parse().expect("a write");
+        self.until("/readyz", |answer| {
+            let watermark = &answer.json()["pipeline"]["watermark"];
+            watermark
+                .as_str()
+                .and_then(|text| text.parse::<u64>().ok())
+                .is_some_and(|watermark| watermark >= position)
+        })
+        .await;
+    }
+
     /// Asks until the answer is as wanted.
     pub(crate) async fn until(&self, target: &str, wanted: impl Fn(&Answer) -> bool) -> Answer {
         let asking = async {
