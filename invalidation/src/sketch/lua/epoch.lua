@@ -9,7 +9,7 @@ local function begin_epoch(root, epoch, salt, saturated_until, floor)
   end
   redis.call('UNLINK', root .. ':spaces', root .. ':members', root .. ':resume')
   local known = redis.call('HGET', root .. ':meta', 'floor') or ZERO
-  redis.call('HSET', root .. ':meta', 'epoch', epoch, 'salt', salt, 'sat', saturated_until, 'floor', later(known, floor))
+  redis.call('HSET', root .. ':meta', 'epoch', epoch, 'salt', salt, 'sat', saturated_until, 'floor', later(known, floor), 'run', run())
 end
 
 local function current(root)
@@ -17,7 +17,8 @@ local function current(root)
 end
 
 -- member, first (0/1), new epoch, new salt, span_ms. Replies epoch, salt, what this process issued in an earlier life
--- (0 nothing, 1 all of it is here, 2 unknown), and where its feed resumes.
+-- (0 nothing, 1 all of it is here, 2 unknown), and where its feed resumes. Who comes while the sketch is saturated
+-- takes it for unknown: whoever began the epoch may be gone before it had anything purged.
 redis.register_function('freshet1_open', function(keys, args)
   local root, member, earlier = keys[1], args[1], 0
   local resume = redis.call('HGET', root .. ':resume', member) or ''
@@ -29,10 +30,12 @@ redis.register_function('freshet1_open', function(keys, args)
       begin_epoch(root, args[3], args[4], clock() + tonumber(args[5]), ZERO)
       earlier = 2
     end
-  elseif restarted and resume ~= '' then
+  elseif is_of_this_life(root) and restarted and resume ~= '' then
     earlier = 1
-  elseif restarted then
+  elseif restarted or not is_of_this_life(root) then
     begin_epoch(root, args[3], args[4], clock() + tonumber(args[5]), ZERO)
+    earlier = 2
+  elseif clock() < tonumber(redis.call('HGET', root .. ':meta', 'sat')) then
     earlier = 2
   end
   local now = current(root)
@@ -74,19 +77,21 @@ local function tidy(root, now, retention_ms, changes_max)
 end
 
 -- epoch, member, watermark, as_of (server ms), invalidation_ms, lease_ms, resume token or '', new epoch, new salt,
--- span_ms, retention_ms, changes_max. A process whose lease ended took what it was matching with it: a new epoch (rule C8). Replies the server's
--- time.
+-- span_ms, retention_ms, changes_max. A process whose lease ended took what it was matching with it, and a server in
+-- another life may have lost what it was told: a new epoch (rule C8). Replies the server's time.
 redis.register_function('freshet1_report', function(keys, args)
   local root, now = keys[1], clock()
   local refused = stale_epoch(root, args[1])
   if refused then return refused end
+  local lost = not is_of_this_life(root)
   local all = redis.call('HGETALL', root .. ':members')
   for i = 1, #all, 2 do
     local seen = cmsgpack.unpack(all[i + 1])[4]
-    if all[i] ~= args[2] and now - seen > tonumber(args[6]) then
-      begin_epoch(root, args[8], args[9], now + tonumber(args[10]), args[3])
-      return redis.error_reply('EPOCH ' .. args[8])
-    end
+    lost = lost or all[i] ~= args[2] and now - seen > tonumber(args[6])
+  end
+  if lost then
+    begin_epoch(root, args[8], args[9], now + tonumber(args[10]), args[3])
+    return redis.error_reply('EPOCH ' .. args[8])
   end
   local as_of = tonumber(args[4])
   if as_of < 0 then as_of = 0 end
@@ -117,7 +122,7 @@ end
 redis.register_function('freshet1_snapshot', function(keys, args)
   local root, now = keys[1], clock()
   local meta = redis.call('HMGET', root .. ':meta', 'epoch', 'salt', 'sat')
-  if not meta[1] then return redis.error_reply('EPOCH 0') end
+  if not meta[1] or not is_of_this_life(root) then return redis.error_reply('EPOCH 0') end
   local members, parts = {}, {}
   local all = redis.call('HGETALL', root .. ':members')
   for i = 1, #all, 2 do

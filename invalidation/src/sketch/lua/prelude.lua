@@ -2,7 +2,7 @@
 -- The sketch in Redis: the same state machine as core/src/sketch/machine.rs, one atomic function per operation, with
 -- the server's clock. All keys share one hash tag (KEYS[1], "{prefix}"), so a cluster keeps them in one slot.
 --
--- {p}:meta      hash   epoch, salt, sat (saturated until, ms), floor
+-- {p}:meta      hash   epoch, salt, sat (saturated until, ms), floor, run (the server's life in which all of it was written)
 -- {p}:spaces    set    collections that have any of the following
 -- {p}:members   hash   process -> report
 -- {p}:resume    hash   process -> where its change feed resumes
@@ -35,6 +35,15 @@ local function stale_epoch(root, epoch)
   local current = redis.call('HGET', root .. ':meta', 'epoch')
   if current == epoch then return nil end
   return redis.error_reply('EPOCH ' .. (current or '0'))
+end
+
+-- A server that was started again, or a replica that took over, may have an older state than it confirmed.
+local function run()
+  return string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+end
+
+local function is_of_this_life(root)
+  return redis.call('HGET', root .. ':meta', 'run') == run()
 end
 
 local function new_space(root, ns)

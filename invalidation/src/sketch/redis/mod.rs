@@ -55,9 +55,48 @@ pub struct RedisSketch {
 #[derive(Clone, Copy, Default)]
 struct Known {
     epoch: Option<Epoch>,
-    /// The server's time, and a moment that was not before it.
-    time: Option<(u64, Moment)>,
+    time: Option<Heard>,
+    /// An earlier one, which the later are held against.
+    anchor: Option<Heard>,
 }
+
+/// A time on the server's clock, and moments of ours that were not after and not before it.
+#[derive(Clone, Copy)]
+struct Heard {
+    time: u64,
+    sent: Moment,
+    heard: Moment,
+}
+
+impl Heard {
+    /// Whether the server's clock ran between two replies as ours did. The ends of lifetimes are kept on the server's
+    /// clock: when that is set, they come too early or too late.
+    fn agrees_with(self, earlier: Heard) -> bool {
+        let least = self.sent.since(earlier.heard);
+        let most = self.heard.since(earlier.sent);
+        let slack = CLOCK_SLACK_MS + most / 100;
+        let forward = self.time.saturating_sub(earlier.time);
+        self.time + slack >= earlier.time && forward <= most + slack && forward + slack >= least
+    }
+}
+
+impl Known {
+    /// Takes a reply's time. False: the server's clock was set since the anchor.
+    fn hear(&mut self, now: Heard) -> bool {
+        self.time = Some(now);
+        let agrees = self.anchor.is_none_or(|anchor| now.agrees_with(anchor));
+        match self.anchor {
+            Some(anchor) if agrees && now.heard.since(anchor.heard) < ANCHOR_MS_MAX => {}
+            _ => self.anchor = Some(now),
+        }
+        agrees
+    }
+}
+
+/// How long an anchor holds, milliseconds: long enough that no clock creeps away from it in steps.
+const ANCHOR_MS_MAX: u64 = 60_000;
+/// How far the server's clock may be corrected at a time, milliseconds.
+const CLOCK_SLACK_MS: u64 = 500;
 
 impl RedisSketch {
     /// Connects in the background and for ever after; operations fail while there is no connection.
@@ -111,7 +150,7 @@ impl RedisSketch {
     /// Where this process's moment `ms_ago` lies on the server's clock, at the latest: the reply that
     /// brought the server's time was not older than it.
     fn server_time(&self, ms_ago: u64) -> i64 {
-        let Some((time, heard)) = self.known.lock().time else {
+        let Some(Heard { time, heard, .. }) = self.known.lock().time else {
             return 0;
         };
         let elapsed = self.clock.now().since(heard);
@@ -327,6 +366,7 @@ impl SketchStore for RedisSketch {
         resume: Option<&[u8]>,
     ) -> Result<(), SketchError> {
         let candidate = self.fresh_epoch(epoch);
+        let sent = self.clock.now();
         let reply = Call::new("report")
             .arg(epoch)
             .arg(&self.settings.member)
@@ -343,8 +383,15 @@ impl SketchStore for RedisSketch {
             .send(&self.library)
             .await?;
         let time = u64::try_from(integer(&reply)?).map_err(|_| malformed("time"))?;
-        self.known.lock().time = Some((time, self.clock.now()));
-        Ok(())
+        let now = Heard {
+            time,
+            sent,
+            heard: self.clock.now(),
+        };
+        match self.known.lock().hear(now) {
+            true => Ok(()),
+            false => Err(SketchError::EpochChanged(epoch)),
+        }
     }
 }
 
