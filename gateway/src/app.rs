@@ -1,13 +1,13 @@
 //! What every request needs, in one place, put together once at the start.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use freshet_core::freshness::Edge;
 use freshet_core::name::Namespace;
-use freshet_core::time::Clock;
-use freshet_invalidation::Pipeline;
+use freshet_core::time::{Clock, Moment};
+use freshet_invalidation::{NotCached, Pipeline};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -17,7 +17,7 @@ use crate::config::Settings;
 use crate::store::{Images, Store};
 use crate::telemetry::activity::Activity;
 use crate::telemetry::metrics::Metrics;
-use crate::tier::{Coalescer, Tier};
+use crate::tier::{Coalescer, Entry, Tier};
 
 /// Collections whose images have been looked at, at most; beyond, they are looked at again.
 const DECLARED_MAX: usize = 10_000;
@@ -52,7 +52,7 @@ pub struct App {
     pub activity: Option<Arc<Activity>>,
     /// SIGTERM was seen.
     pub draining: AtomicBool,
-    declared: Mutex<HashSet<Namespace>>,
+    declared: Mutex<HashMap<Namespace, (u64, bool)>>,
     repeatable_dbs: Mutex<HashSet<String>>,
 }
 
@@ -105,28 +105,49 @@ impl App {
         }
     }
 
-    /// Tells the pipeline what the change feed says about a collection, before the first answer from it is cached.
-    /// When that cannot be found out now, the pipeline goes on assuming the least, and it is asked again later.
-    pub async fn declare_images(&self, namespace: &Namespace) {
-        if self.declared.lock().contains(namespace) {
-            return;
-        }
+    /// The answer that the tier has under exactly this text, unless what became of it may not be known here.
+    #[must_use]
+    pub fn kept(&self, key: &str, now: Moment) -> Option<Arc<Entry>> {
+        let entry = self.tier.get(key, now)?;
+        self.pipeline.serves(now).then_some(entry)
+    }
+
+    /// Tells the pipeline what the change feed says about a collection, before an answer from it is cached. Answers
+    /// the shape that the collections had before it was looked at: a ticket with another one may be of something else.
+    ///
+    /// # Errors
+    /// `Undecidable`: not all that reads of it show is in the feed, or that cannot be found out now (C14).
+    pub async fn declare(&self, namespace: &Namespace) -> Result<u64, NotCached> {
+        let shape = self.pipeline.shape();
+        let known = self.declared.lock().get(namespace).copied();
+        let watched = match known {
+            Some((of, watched)) if of == shape => watched,
+            _ => self.look_at(namespace, shape).await,
+        };
+        watched.then_some(shape).ok_or(NotCached::Undecidable)
+    }
+
+    async fn look_at(&self, namespace: &Namespace, shape: u64) -> bool {
         let images = match self.store.ensure_images(namespace).await {
-            Ok(Images::On) => freshet_invalidation::Images::Both,
+            Ok(Images::On) => Some(freshet_invalidation::Images::Both),
             Ok(Images::NotPermitted | Images::NotSupported) => {
-                freshet_invalidation::Images::AfterOnly
+                Some(freshet_invalidation::Images::AfterOnly)
             }
+            Ok(Images::NotWatched) => None,
             Err(error) => {
-                tracing::warn!(%namespace, %error, "a collection's images cannot be found out");
-                return;
+                tracing::warn!(%namespace, %error, "what a collection is cannot be found out");
+                return false;
             }
         };
-        self.pipeline.declare(namespace, images);
+        if let Some(images) = images {
+            self.pipeline.declare(namespace, images);
+        }
         let mut declared = self.declared.lock();
         if declared.len() >= DECLARED_MAX {
             declared.clear();
         }
-        declared.insert(namespace.clone());
+        declared.insert(namespace.clone(), (shape, images.is_some()));
+        images.is_some()
     }
 
     /// Notes that first answers are kept in this database.

@@ -34,6 +34,10 @@ const CHANGES_MAX: usize = 100_000;
 const COLLECTIONS_MAX: usize = 10_000;
 /// The longest one purge may take, in milliseconds.
 const PURGE_MS_MAX: u64 = 1000;
+/// How old the watermark of one gateway among several may be for its tier to be used, in milliseconds.
+const SERVE_MS_MAX: u64 = 2_000;
+/// The longest one operation on a shared sketch may take, in milliseconds.
+const SKETCH_MS_MAX: u64 = 250;
 /// How long changes are remembered, in milliseconds: longer than any permitted read.
 const RETENTION_MS: u64 = 30_000;
 
@@ -154,6 +158,12 @@ fn pipeline_settings(settings: &Settings, entropy: &Entropy) -> freshet_invalida
     pipeline.registry.active_max =
         usize::try_from(settings.policy.active_max).unwrap_or(usize::MAX);
     pipeline.outbox.repeat_after_ms = millis(settings.server.fill_timeout);
+    if settings.redis.is_some() {
+        // Another gateway may hand out a copy that this one has purged already, until it hears of the change or is
+        // held to be cut off; the repeat has to come after that (C5).
+        pipeline.serve_ms_max = SERVE_MS_MAX;
+        pipeline.outbox.repeat_after_ms += SERVE_MS_MAX + SKETCH_MS_MAX;
+    }
     pipeline.outbox.seed = entropy
         .0
         .iter()
@@ -239,7 +249,7 @@ fn sketch(
         url: url.expose_secret().to_owned(),
         prefix: "freshet".to_owned(),
         member: member(settings),
-        operation_ms_max: 250,
+        operation_ms_max: SKETCH_MS_MAX,
         lease_ms: 10_000,
     };
     let sketch =

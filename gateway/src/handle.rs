@@ -68,13 +68,13 @@ fn from_tier(app: &App, request: &Request<Incoming>, connection: &Connection) ->
     }
     let target = request.uri().path_and_query()?.as_str();
     let now = app.clock.now();
-    let entry = app.tier.get(target, now)?;
+    let entry = app.kept(target, now)?;
     let wanted = Wanted {
         headers,
         target,
         connection,
     };
-    let reply = answer::entry(app, wanted, target, &entry, CacheStatus::Hit, now).ok()?;
+    let reply = answer::entry(app, wanted, target, &entry, CacheStatus::Hit).ok()?;
     app.metrics.hit();
     Some(if head {
         respond::without_body(reply)

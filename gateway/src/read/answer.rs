@@ -2,7 +2,6 @@
 
 use freshet_core::freshness::{TagList, etag, resource_surrogates};
 use freshet_core::key::Key;
-use freshet_core::time::Moment;
 use http::header::{
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH,
 };
@@ -63,11 +62,16 @@ pub fn entry(
     key: &str,
     entry: &Entry,
     status: CacheStatus,
-    now: Moment,
 ) -> Result<Reply, Problem> {
     wanted.connection.answers(true);
+    let now = app.clock.now();
     let reply = answer(wanted, key, &entry.answer, entry.cache_control(now), status)?;
-    let deadline = wanted.connection.fill_deadline(now);
+    // What was settled just now may be purged from that moment on; what the tier still has, from now on (C5).
+    let begun = match status {
+        CacheStatus::Hit => now,
+        _ => entry.issued(),
+    };
+    let deadline = wanted.connection.fill_deadline(begun);
     Ok(reply.map(|body| body.until(deadline, &app.clock)))
 }
 

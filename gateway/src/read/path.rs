@@ -6,7 +6,7 @@ use std::sync::Arc;
 use freshet_core::freshness::Lifetimes;
 use freshet_core::key::Key;
 use freshet_core::time::Ttl;
-use freshet_invalidation::Answer as Read;
+use freshet_invalidation::{Answer as Read, NotCached, Ticket};
 
 use super::answer::{self, Wanted};
 use super::asked::Asked;
@@ -48,7 +48,7 @@ pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
     }
 
     if !request.reload
-        && let Some(entry) = app.tier.get(key.as_str(), app.clock.now())
+        && let Some(entry) = app.kept(key.as_str(), app.clock.now())
     {
         return send(app, wanted, &key, &entry, CacheStatus::Hit);
     }
@@ -56,18 +56,15 @@ pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
     let leader = match request.reload {
         true => None,
         false => match app.coalescer.join(&key, generation).await {
-            Role::Follower(Some(entry)) => {
+            Role::Follower(Some(entry)) if in_time(app, &entry) => {
                 return send(app, wanted, &key, &entry, CacheStatus::Collapsed);
             }
-            Role::Follower(None) => None,
+            Role::Follower(_) => None,
             Role::Leader(leader) => Some(leader),
         },
     };
 
-    app.declare_images(asked.namespace()).await;
-    let begun = asked
-        .resource(key.clone())
-        .and_then(|resource| app.pipeline.begin(resource));
+    let begun = begin(app, &asked, &key).await;
     let ticket = match begun {
         Ok(ticket) => ticket,
         Err(no) => return uncached(app, wanted, &asked, &key, no.word()).await,
@@ -86,8 +83,13 @@ pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
         return answer::uncached(wanted, key.as_str(), &fetched, no.word());
     }
 
-    let answer = answer::shared(app, &asked, &key, &fetched);
-    let entry = Arc::new(Entry::new(answer, lifetimes, issued, generation));
+    let answered = answer::shared(app, &asked, &key, &fetched);
+    let entry = Arc::new(Entry::new(answered, lifetimes, issued, generation));
+    if !in_time(app, &entry) {
+        let no = NotCached::ReadTooSlow.word();
+        app.metrics.not_cached(no);
+        return answer::uncached(wanted, key.as_str(), &fetched, no);
+    }
     if let Some(leader) = leader {
         leader.share(Arc::clone(&entry));
     }
@@ -97,6 +99,22 @@ pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
         false => CacheStatus::Stored,
     };
     send(app, wanted, &key, &entry, status)
+}
+
+/// Registers what is asked for (C1), as far as the change feed tells all about it (C14).
+async fn begin(app: &App, asked: &Asked, key: &Key) -> Result<Ticket, NotCached> {
+    let resource = asked.resource(key.clone())?;
+    let shape = app.declare(asked.namespace()).await?;
+    let ticket = app.pipeline.begin(resource)?;
+    match ticket.shape == shape {
+        true => Ok(ticket),
+        false => Err(NotCached::InvalidatedMeanwhile),
+    }
+}
+
+/// Whether an answer can still be handed over within F of its settling (C5).
+fn in_time(app: &App, entry: &Entry) -> bool {
+    u128::from(entry.age_ms(app.clock.now())) < app.settings.server.fill_timeout.as_millis()
 }
 
 /// Why an answer cannot enter a cache, before anything is known of it.
@@ -146,5 +164,5 @@ fn send(
     status: CacheStatus,
 ) -> Result<Reply, Problem> {
     app.metrics.cache_status(status);
-    answer::entry(app, wanted, key.as_str(), entry, status, app.clock.now())
+    answer::entry(app, wanted, key.as_str(), entry, status)
 }

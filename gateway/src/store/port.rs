@@ -151,7 +151,8 @@ pub trait Store: Send + Sync {
     /// [`StoreError`].
     async fn collections(&self, db: &str) -> Result<Vec<Namespace>, StoreError>;
 
-    /// Switches on before- and after-images for a collection where that is permitted.
+    /// Finds out whether the change feed tells all that reads of a collection depend on, and switches on before- and
+    /// after-images where that is permitted.
     ///
     /// # Errors
     /// [`StoreError`]; not being permitted is an answer, not an error.
@@ -263,4 +264,7 @@ pub enum Images {
     NotPermitted,
     /// The database is too old to have them.
     NotSupported,
+    /// The feed does not tell what reads show, or not exactly: a view, a time series, a collation of its own, or
+    /// nothing that would stay what it is (C14).
+    NotWatched,
 }

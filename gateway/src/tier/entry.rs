@@ -72,6 +72,12 @@ impl Entry {
         stamped.1.clone()
     }
 
+    /// When its lifetimes began.
+    #[must_use]
+    pub fn issued(&self) -> Moment {
+        self.issued
+    }
+
     /// How long ago it was issued, in milliseconds.
     #[must_use]
     pub fn age_ms(&self, now: Moment) -> u64 {

@@ -95,7 +95,7 @@ async fn images_are_switched_on_where_that_is_permitted() {
     client.database(ns.db()).run_command(create).await.unwrap();
     assert_eq!(
         store.ensure_images(&view).await.unwrap(),
-        Images::NotSupported
+        Images::NotWatched
     );
 }
 

@@ -97,7 +97,7 @@ fn touched(
 
 fn settled(registry: &mut Registry, resource: &Resource, members: &[Key]) {
     registry.begin(resource, Moment(0)).expect("room");
-    registry.settle(resource, members, Position(1), 60_000, Moment(0));
+    assert!(registry.settle(resource, members, Position(1), 60_000, Moment(0)));
     registry.release(resource);
 }
 

@@ -39,7 +39,13 @@ impl Inner {
         for event in &batch.events {
             let mut registry = self.registry.lock();
             let collection = registry.collection(&event.namespace);
-            all.push(affected(collection, event, now, &mut faults));
+            let mut one = affected(collection, event, now, &mut faults);
+            if let Affected::Collection(_, position) = &mut one {
+                registry.reshape();
+                // A read after it may have shown what took the collection's place.
+                *position = (*position).max(self.position());
+            }
+            all.push(one);
             // The next to begin is matched from here on: both under one lock.
             registry.matched_through(event.position);
         }

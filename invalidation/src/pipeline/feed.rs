@@ -133,6 +133,7 @@ async fn lose(inner: &Inner) {
         state.feed = false;
         state.watermark = None;
     }
+    inner.registry.lock().reshape();
     let mut attempt = 0;
     while let Err(error) = inner.begin_epoch().await {
         attempt += 1;

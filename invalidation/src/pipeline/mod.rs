@@ -168,6 +168,21 @@ impl Pipeline {
         self.inner.registry.lock().declare(namespace, images);
     }
 
+    /// Whether an answer that this process keeps may be handed out again: its changes come in and reach the sketch.
+    /// A process that is cut off from either does not hear that its copies are stale (rules C7, C16).
+    #[must_use]
+    pub fn serves(&self, now: Moment) -> bool {
+        let state = *self.inner.state.lock();
+        state.admits(self.inner.settings.serve_ms_max, now).is_ok()
+    }
+
+    /// Grows whenever any collection was created, dropped or renamed, or may have been: what was found out about
+    /// one before that may be wrong.
+    #[must_use]
+    pub fn shape(&self) -> u64 {
+        self.inner.registry.lock().shape()
+    }
+
     /// For `/readyz` and the console.
     #[must_use]
     pub fn status(&self) -> Status {
@@ -190,15 +205,16 @@ impl Inner {
     fn begin(&self, resource: Resource) -> Result<Ticket, NotCached> {
         let now = self.clock.now();
         let epoch = self.admits(now)?;
-        let matched = self
-            .registry
-            .lock()
-            .begin(&resource, now)
-            .map_err(|_| NotCached::Capacity)?;
+        let (matched, shape) = {
+            let mut registry = self.registry.lock();
+            let matched = registry.begin(&resource, now);
+            (matched.map_err(|_| NotCached::Capacity)?, registry.shape())
+        };
         Ok(Ticket {
             from: matched.max(self.position()),
             epoch,
             started: now,
+            shape,
             resource,
             registry: Arc::clone(&self.registry),
         })
@@ -220,9 +236,16 @@ impl Inner {
         }
         let resource = &ticket.resource;
         let span_ms = answer.lifetimes.span_ms();
-        self.registry
-            .lock()
-            .settle(resource, answer.members, answer.position, span_ms, now);
+        {
+            let mut registry = self.registry.lock();
+            if registry.shape() != ticket.shape {
+                return Err(NotCached::InvalidatedMeanwhile);
+            }
+            // Swept: the ticket's term ended just now, and nobody matches it any more.
+            if !registry.settle(resource, answer.members, answer.position, span_ms, now) {
+                return Err(NotCached::ReadTooSlow);
+            }
+        }
         let read = |key, embedded| Read {
             key,
             position: answer.position,

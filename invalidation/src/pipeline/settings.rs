@@ -27,6 +27,9 @@ pub struct Settings {
     pub outbox: OutboxSettings,
     /// Nothing new is cached while the watermark is older, milliseconds.
     pub watermark_ms_max: u64,
+    /// Answers kept by the process itself are handed out again only while the watermark is no older,
+    /// milliseconds: others may have purged meanwhile what this process has not heard of yet.
+    pub serve_ms_max: u64,
     /// A sketch is put together anew at most so often, milliseconds.
     pub snapshot_ms: u64,
     /// The first and the longest delay before the sketch or the feed is tried again, milliseconds.
@@ -47,6 +50,7 @@ impl Default for Settings {
             estimator: EstimatorLimits::default(),
             outbox: OutboxSettings::default(),
             watermark_ms_max: 10_000,
+            serve_ms_max: 10_000,
             snapshot_ms: 100,
             retry_ms: (50, 2_000),
         }

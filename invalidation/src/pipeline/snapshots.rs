@@ -77,7 +77,11 @@ impl Inner {
         wire::encode(&header, &snapshot.bits)
     }
 
-    pub(super) async fn snapshot(&self, scope: Scope, sketch_answers: bool) -> Option<(Moment, Snapshot)> {
+    pub(super) async fn snapshot(
+        &self,
+        scope: Scope,
+        sketch_answers: bool,
+    ) -> Option<(Moment, Snapshot)> {
         let asked = self.clock.now();
         if let Some(kept) = self.snapshots.get(&scope, asked) {
             return Some(kept);

@@ -19,6 +19,8 @@ pub struct Ticket {
     pub epoch: u64,
     /// When it was given.
     pub started: Moment,
+    /// The collections' shape then ([`crate::Pipeline::shape`]).
+    pub shape: u64,
     /// What for.
     pub resource: Resource,
     pub(super) registry: Arc<Mutex<Registry>>,

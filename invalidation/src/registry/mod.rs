@@ -37,6 +37,7 @@ pub struct Registry {
     active: usize,
     /// Every change at or before it is matched, with what was active then.
     matched: Position,
+    shape: u64,
 }
 
 /// What is active in one collection.
@@ -57,6 +58,7 @@ impl Registry {
             collections: HashMap::new(),
             active: 0,
             matched: Position::ZERO,
+            shape: 0,
         }
     }
 
@@ -93,7 +95,8 @@ impl Registry {
     }
 
     /// A copy is about to be issued that may live for `span_ms`: keeps the resource active until it is gone,
-    /// and learns its members.
+    /// and learns its members. False: it is not active any more.
+    #[must_use]
     pub fn settle(
         &mut self,
         resource: &Resource,
@@ -101,19 +104,23 @@ impl Registry {
         position: Position,
         span_ms: u64,
         now: Moment,
-    ) {
+    ) -> bool {
         // The sketch's clock may be another one's; the ticket's term is slack enough for the way there.
         let until = now.after_ms(span_ms.saturating_add(self.limits.ticket_ms));
         let Some(collection) = self.collections.get_mut(&resource.namespace) else {
-            return;
+            return matches!(resource.watched, Watched::Record) && resource.form_of().is_none();
         };
         let known = collection.images == Images::AfterOnly;
         let members_max = self.limits.members_max;
-        if let Some(active) = collection
-            .place(resource)
-            .and_then(|place| place.get_mut(resource.key.as_str()))
-        {
-            active.settle(known.then_some(members), position, members_max, until);
+        let Some(place) = collection.place(resource) else {
+            return true; // the record itself is always matched
+        };
+        match place.get_mut(resource.key.as_str()) {
+            Some(active) => {
+                active.settle(known.then_some(members), position, members_max, until);
+                true
+            }
+            None => false,
         }
     }
 
@@ -152,6 +159,17 @@ impl Registry {
     pub fn declare(&mut self, namespace: &Namespace, images: Images) {
         let collection = self.collections.entry(namespace.clone()).or_default();
         collection.images = images;
+    }
+
+    /// A collection was created, dropped or renamed, or may have been.
+    pub fn reshape(&mut self) {
+        self.shape += 1;
+    }
+
+    /// How often that was so.
+    #[must_use]
+    pub fn shape(&self) -> u64 {
+        self.shape
     }
 
     /// The collection's active resources, to match a change with.

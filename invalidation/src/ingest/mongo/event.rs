@@ -27,8 +27,9 @@ pub(super) fn parse(event: &RawDocument) -> Result<Vec<Parsed>, Error> {
         "insert" | "update" | "replace" | "delete" => {
             record(event, operation, position)?.into_iter().collect()
         }
-        // Dropping a database gives one `drop` per collection before its own event.
-        "drop" => collection(event, "ns", position)?.into_iter().collect(),
+        // Dropping a database gives one `drop` per collection before its own event. What is created may be a view
+        // in the place of a collection that was read when it was not there.
+        "create" | "drop" => collection(event, "ns", position)?.into_iter().collect(),
         "rename" => {
             let from = collection(event, "ns", position)?;
             let to = collection(event, "to", position)?;
