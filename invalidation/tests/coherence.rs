@@ -343,6 +343,42 @@ async fn c11_a_dropped_collection_is_purged_as_a_whole() {
 }
 
 #[tokio::test]
+async fn c14_a_read_begun_before_a_collection_was_dropped_or_created_is_not_cached() {
+    let stage = Stage::new().await;
+    let shape = stage.pipeline.shape();
+    let ticket = stage.pipeline.begin(query()).expect("begins");
+    assert_eq!(ticket.shape, shape);
+    let other = freshet_core::name::Namespace::new("d", "other").expect("valid");
+    let created = ChangeEvent {
+        namespace: other,
+        position: Position(5),
+        change: Change::Collection,
+    };
+    stage.send(Ok(stage.batch(5, vec![created])));
+    stage.reaches(5).await;
+    assert_eq!(
+        stage.settle(ticket, 9, lives(10, 10), &[]).await,
+        Err(NotCached::InvalidatedMeanwhile),
+        "it may have read a view in the collection's place"
+    );
+    assert!(stage.pipeline.shape() > shape, "is to be looked at again");
+}
+
+#[tokio::test]
+async fn c7_what_the_process_keeps_is_not_handed_out_again_when_changes_do_not_come_in() {
+    let stage = Stage::new().await;
+    let serves = |at_ms: u64| {
+        stage
+            .pipeline
+            .serves(freshet_core::time::Moment(1_000_000 + at_ms))
+    };
+    assert!(serves(10_000));
+    assert!(!serves(10_001), "the watermark is too old");
+    stage.send(Err(SourceError::Unavailable("gone".to_owned())));
+    stage.until("it hears of that", || !serves(0)).await;
+}
+
+#[tokio::test]
 async fn c16_before_it_runs_nothing_is_cached_and_the_sketch_bounds_nothing() {
     let stage = Stage::local(Start::First);
     assert!(stage.pipeline.begin(record(1)).is_err());

@@ -297,3 +297,69 @@ async fn c8_a_restart_that_cannot_name_what_is_out_begins_anew() {
     assert!(header.saturated && header.epoch.number > epoch);
     assert_eq!(*again.resumed.lock(), None);
 }
+
+#[tokio::test]
+async fn c8_a_server_that_comes_back_with_an_older_state_begins_a_new_epoch() {
+    let server = Parts::own_redis().await.expect("Redis");
+    let stage = stage_on(sketch(server.url.as_str(), "f", "a"), Start::First, None);
+    stage.progress(1).await;
+    let client = redis::Client::open(server.url.as_str()).expect("a URL");
+    let mut connection = client
+        .get_multiplexed_async_connection()
+        .await
+        .expect("connects");
+    let save = redis::cmd("SAVE");
+    let () = save.query_async(&mut connection).await.expect("saved");
+    // Issued after the state was saved: the server that comes back knows nothing of it.
+    stage.read(query(), 1, lives(10, 10), &[]).await;
+    let before = stage.header().await;
+    assert!(!before.saturated);
+    server.node.kill().await.expect("killed");
+    server.node.restart().await.expect("restarted");
+    stage.change(5, 1, Image::Absent, state(1, 20)).await;
+    let after = stage.header().await;
+    assert!(
+        after.saturated && after.epoch.number > before.epoch.number,
+        "{after:?}"
+    );
+    assert!(stage.contains(&query()).await);
+}
+
+#[tokio::test]
+async fn c8_a_server_whose_clock_was_set_begins_a_new_epoch() {
+    let url = Parts::redis().await.expect("Redis");
+    let prefix = fresh_database_name();
+    // Ours does not move, so the server's leaps.
+    let clock = Arc::new(ManualClock::at(5_000));
+    let store = redis(url.as_str(), &prefix, "a", limits(), clock.clone());
+    let epoch = store.open(Start::First).await.expect("opened").epoch.number;
+    let mut last = Ok(());
+    for _ in 0..200 {
+        last = store.report(epoch, report(1, 0, 0), None).await;
+        if last.is_err() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(last, Err(SketchError::EpochChanged(epoch)));
+    // Ours leaps: the server's was set back, and what ends by it would never end.
+    let new = store.saturate(epoch, Position(1)).await.expect("begun");
+    let one = store.report(new.number, report(1, 0, 0), None).await;
+    assert_eq!(one, Ok(()));
+    clock.advance_ms(60_000);
+    let two = store.report(new.number, report(1, 0, 0), None).await;
+    assert_eq!(two, Err(SketchError::EpochChanged(new.number)));
+}
+
+#[tokio::test]
+async fn c8_who_comes_while_the_sketch_is_saturated_purges_too() {
+    let url = Parts::redis().await.expect("Redis");
+    let prefix = fresh_database_name();
+    // It begins the epoch, and is gone before it reported or had anything purged.
+    let gone = sketch(url.as_str(), &prefix, "a");
+    let begun = gone.open(Start::Again).await.expect("opened");
+    assert_eq!(begun.earlier, Earlier::Lost);
+    let next = sketch(url.as_str(), &prefix, "b");
+    let found = next.open(Start::Again).await.expect("opened");
+    assert_eq!((found.epoch, found.earlier), (begun.epoch, Earlier::Lost));
+}

@@ -1,10 +1,10 @@
-//! The same over MongoDB, where others write too.
+//! The same over MongoDB, where others write too, and over Redis, which can go away.
 
 use freshet_fixture::{Parts, fresh_database_name};
-use mongodb::bson::doc;
+use mongodb::bson::{DateTime, Document, doc};
 use serde_json::json;
 
-use crate::support::{Answer, Server};
+use crate::support::{Answer, PATIENCE, Server, encode};
 
 #[tokio::test]
 async fn e3_records_and_results_that_other_programs_write_are_fresh_and_have_tags() {
@@ -81,4 +81,112 @@ async fn e3_records_and_results_that_other_programs_write_are_fresh_and_have_tag
     assert!(position(&counted) > 0);
     client.database(&db).drop().await.expect("dropped");
     server.until(&record, |answer| answer.status == 404).await;
+}
+
+/// Settings of a gateway over this database alone.
+fn access(db: &str) -> String {
+    format!(
+        "[{{collection = \"{db}.*\", read = \"public\", write = \"public\", database_only = \"allow\"}}]"
+    )
+}
+
+#[tokio::test]
+async fn c14_views_time_series_and_collations_are_answered_and_never_cached() {
+    let mongo = Parts::mongo().await.expect("a replica set");
+    let name = fresh_database_name();
+    let access = access(&name);
+    let settings = [("store", mongo.as_str()), ("access", access.as_str())];
+    let server = Server::caching(&settings).await;
+    let db = mongo.client().await.expect("a client").database(&name);
+    let commands = [
+        doc! { "create": "view", "viewOn": "base", "pipeline": [] },
+        doc! { "create": "series", "timeseries": { "timeField": "at" } },
+        doc! { "create": "folded", "collation": { "locale": "en", "strength": 2 } },
+    ];
+    for command in commands {
+        db.run_command(command).await.expect("created");
+    }
+    let insert = async |collection: &str, document: Document| {
+        let collection = db.collection::<Document>(collection);
+        collection.insert_one(document).await.expect("inserted");
+    };
+    insert("base", doc! { "_id": "x", "s": "Foo" }).await;
+    insert("series", doc! { "at": DateTime::from_millis(0) }).await;
+    insert("folded", doc! { "_id": "X", "s": "Foo" }).await;
+
+    let folded = format!("/v1/{name}/folded?filter={}", encode("{\"s\":\"foo\"}"));
+    let targets = [
+        format!("/v1/{name}/view"),
+        format!("/v1/{name}/view/x"),
+        format!("/v1/{name}/view/_count"),
+        format!("/v1/{name}/series"),
+        format!("/v1/{name}/folded/x"),
+        folded.clone(),
+    ];
+    for target in targets {
+        for _ in 0..2 {
+            let answer = server.get(&target).await;
+            assert_eq!(answer.status, 200, "{target}");
+            assert_eq!(
+                answer.header("cache-control"),
+                "private, no-store, max-age=0"
+            );
+            assert!(
+                answer.header("cache-status").contains("undecidable"),
+                "{target}: {answer:?}"
+            );
+        }
+    }
+    let set = doc! { "$set": { "s": "Bar" } };
+    let collection = db.collection::<Document>("folded");
+    let changed = collection.update_one(doc! { "_id": "X" }, set).await;
+    assert_eq!(changed.expect("updated").matched_count, 1);
+    assert_eq!(server.get(&folded).await.json(), json!({ "items": [] }));
+
+    // A collection whose place a view takes.
+    let base = format!("/v1/{name}/base");
+    server.until(&base, Answer::is_hit).await;
+    let collection = db.collection::<Document>("base");
+    collection.drop().await.expect("dropped");
+    insert("other", doc! { "_id": "y" }).await;
+    let view = doc! { "create": "base", "viewOn": "other", "pipeline": [] };
+    db.run_command(view).await.expect("created");
+    let seen = json!({ "items": [{ "_id": "y" }] });
+    server.until(&base, |answer| answer.json() == seen).await;
+    insert("other", doc! { "_id": "z" }).await;
+    let answer = server.get(&base).await;
+    assert_eq!(answer.json()["items"].as_array().map(Vec::len), Some(2));
+}
+
+#[tokio::test]
+async fn c16_a_gateway_that_cannot_reach_the_sketch_hands_out_none_of_its_copies() {
+    let mongo = Parts::mongo().await.expect("a replica set");
+    let redis = Parts::own_redis().await.expect("Redis");
+    let name = fresh_database_name();
+    let access = access(&name);
+    let settings = [
+        ("store", mongo.as_str()),
+        ("redis", redis.url.as_str()),
+        ("access", access.as_str()),
+    ];
+    let server = Server::caching(&settings).await;
+    let client = mongo.client().await.expect("a client");
+    let collection = client.database(&name).collection::<Document>("c");
+    let record = doc! { "_id": "x", "n": 0 };
+    collection.insert_one(record).await.expect("inserted");
+    let target = format!("/v1/{name}/c/x");
+    server
+        .until(&target, |answer| answer.status == 200 && answer.is_hit())
+        .await;
+    redis.node.pause();
+    let set = doc! { "$set": { "n": 1 } };
+    let changed = collection.update_one(doc! { "_id": "x" }, set).await;
+    changed.expect("updated");
+    let new = server.until(&target, |answer| answer.json()["n"] == 1);
+    let new = tokio::time::timeout(PATIENCE / 2, new).await.expect("soon");
+    assert_eq!(new.header("cache-control"), "private, no-store, max-age=0");
+    redis.node.resume();
+    server
+        .until(&target, |answer| answer.is_hit() && answer.json()["n"] == 1)
+        .await;
 }

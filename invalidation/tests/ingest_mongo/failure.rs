@@ -15,6 +15,9 @@ use super::harness::{Feed, PATIENCE, clock, images, instant, set_up, with_images
 async fn a_token_that_the_server_cannot_resume_is_a_gap_and_then_it_goes_on() {
     let (client, clock, db) = set_up().await;
     let things: Collection<Document> = client.database(&db).collection("things");
+    // There before the first source: its creation would be a change too.
+    let created = client.database(&db).create_collection("things").await;
+    created.unwrap();
     // Damaged, another thing altogether, and no document at all.
     let damaged = rawdoc! { "_data": "zz" };
     let other = rawdoc! { "sequence": 5_i64 };

@@ -56,6 +56,8 @@ pub struct RedisSketch {
 struct Known {
     epoch: Option<Epoch>,
     time: Option<Heard>,
+    /// An earlier one, which the later are held against.
+    anchor: Option<Heard>,
 }
 
 /// A time on the server's clock, and moments of ours that were not after and not before it.
@@ -78,6 +80,21 @@ impl Heard {
     }
 }
 
+impl Known {
+    /// Takes a reply's time. False: the server's clock was set since the anchor.
+    fn hear(&mut self, now: Heard) -> bool {
+        self.time = Some(now);
+        let agrees = self.anchor.is_none_or(|anchor| now.agrees_with(anchor));
+        match self.anchor {
+            Some(anchor) if agrees && now.heard.since(anchor.heard) < ANCHOR_MS_MAX => {}
+            _ => self.anchor = Some(now),
+        }
+        agrees
+    }
+}
+
+/// How long an anchor holds, milliseconds: long enough that no clock creeps away from it in steps.
+const ANCHOR_MS_MAX: u64 = 60_000;
 /// How far the server's clock may be corrected at a time, milliseconds.
 const CLOCK_SLACK_MS: u64 = 500;
 
@@ -371,9 +388,9 @@ impl SketchStore for RedisSketch {
             sent,
             heard: self.clock.now(),
         };
-        match self.known.lock().time.replace(now) {
-            Some(earlier) if !now.agrees_with(earlier) => Err(SketchError::EpochChanged(epoch)),
-            _ => Ok(()),
+        match self.known.lock().hear(now) {
+            true => Ok(()),
+            false => Err(SketchError::EpochChanged(epoch)),
         }
     }
 }
