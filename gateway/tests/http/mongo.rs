@@ -190,3 +190,38 @@ async fn c16_a_gateway_that_cannot_reach_the_sketch_hands_out_none_of_its_copies
         .until(&target, |answer| answer.is_hit() && answer.json()["n"] == 1)
         .await;
 }
+
+#[tokio::test]
+async fn c2_a_count_is_of_one_moment() {
+    let mongo = Parts::mongo().await.expect("a replica set");
+    let name = fresh_database_name();
+    let access = access(&name);
+    let settings = [("store", mongo.as_str()), ("access", access.as_str())];
+    let server = Server::caching(&settings).await;
+    let client = mongo.client().await.expect("a client");
+    let collection = client.database(&name).collection::<Document>("c");
+    let records = (0..8_000).map(|i| doc! { "_id": i, "a": i + 1 });
+    collection.insert_many(records).await.expect("inserted");
+    let index = doc! { "createIndexes": "c", "indexes": [{ "key": { "a": 1 }, "name": "a" }] };
+    let indexed = client.database(&name).run_command(index).await;
+    indexed.expect("indexed");
+    // Each update moves a record in the index, and none changes how many there are.
+    let moving = tokio::spawn(async move {
+        for i in 0_i32.. {
+            let set = doc! { "$set": { "a": 1 + (i * 7_919) % 8_000 } };
+            let one = doc! { "_id": (i * 31) % 8_000 };
+            let moved = collection.update_one(one, set).await;
+            moved.expect("updated");
+        }
+    });
+    let target = format!(
+        "/v1/{name}/c/_count?filter={}",
+        encode("{\"a\":{\"$gt\":0}}")
+    );
+    for _ in 0..100 {
+        let headers = [("cache-control", "no-cache")];
+        let answer = server.send("GET", &target, &headers, "").await;
+        assert_eq!(answer.json(), json!({ "count": 8_000 }));
+    }
+    moving.abort();
+}

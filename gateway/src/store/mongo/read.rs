@@ -8,6 +8,8 @@ use freshet_core::name::Namespace;
 use freshet_core::time::Position;
 use futures_util::StreamExt;
 use mongodb::ClientSession;
+use mongodb::error::{Error, ErrorKind};
+use mongodb::options::ReadConcern;
 use mongodb::raw_batch_cursor::SessionRawBatchCursor;
 
 use super::super::documents::Documents;
@@ -45,13 +47,28 @@ impl MongoStore {
         at_least: Position,
     ) -> Result<Counted, StoreError> {
         let (mut session, position) = self.session_after(at_least).await?;
-        let count = self
+        // A majority read is made in steps, each of the state of its moment: a record that moves in the index
+        // meanwhile is counted twice or not at all, and no change of the count will ever tell.
+        let counted = self
             .collection(namespace)
             .count_documents(decoded(filter)?)
+            .read_concern(ReadConcern::snapshot())
             .max_time(self.read_limit())
             .session(&mut session)
-            .await
-            .map_err(translate)?;
+            .await;
+        let (count, position) = match counted {
+            Err(error) if has_no_snapshot(&error) => {
+                let counted = self
+                    .collection(namespace)
+                    .count_documents(decoded(filter)?)
+                    .max_time(self.read_limit())
+                    .session(&mut session)
+                    .await;
+                // Good to be answered, not to be kept: it was made after no position as a whole.
+                (counted.map_err(translate)?, Position::ZERO)
+            }
+            counted => (counted.map_err(translate)?, position),
+        };
         self.sessions.give_back(session);
         Ok(Counted { count, position })
     }
@@ -159,6 +176,12 @@ impl MongoStore {
         collections.sort();
         Ok(collections)
     }
+}
+
+/// Snapshot reads are not there (before MongoDB 5.0: 72, 123; capped collections: 246), or not yet after a collection
+/// was created (246).
+fn has_no_snapshot(error: &Error) -> bool {
+    matches!(&*error.kind, ErrorKind::Command(command) if matches!(command.code, 72 | 123 | 246))
 }
 
 /// Reads a cursor to its end, keeping the replies as they are.
