@@ -20,11 +20,19 @@ use super::{MongoStore, by_id, decoded, timestamp};
 impl MongoStore {
     pub(super) async fn read_query(&self, find: &Find<'_>) -> Result<Found, StoreError> {
         let (mut session, position) = self.session_after(find.at_least).await?;
-        let documents = self.find_in(&mut session, find).await?;
+        // One snapshot, for the reason that a count has: a list of ids would not be told of what moved within it.
+        let snapshot = Some(ReadConcern::snapshot());
+        let found = match self.find_in(&mut session, find, snapshot).await {
+            Err(Failed::Driver(error)) if has_no_snapshot(&error) => {
+                let documents = self.find_in(&mut session, find, None).await?;
+                (documents, Position::ZERO)
+            }
+            found => (found?, position),
+        };
         self.sessions.give_back(session);
         Ok(Found {
-            documents,
-            position,
+            documents: found.0,
+            position: found.1,
         })
     }
 
@@ -118,6 +126,7 @@ impl MongoStore {
         &self,
         session: &mut ClientSession,
         find: &Find<'_>,
+        concern: Option<ReadConcern>,
     ) -> Result<Documents, Failed> {
         if find.limit == 0 {
             return Ok(Documents::default());
@@ -137,6 +146,9 @@ impl MongoStore {
         }
         if let Some(projection) = find.projection {
             action = action.projection(decoded(projection)?);
+        }
+        if let Some(concern) = concern {
+            action = action.read_concern(concern);
         }
         let cursor = action.session(&mut *session).batch().await?;
         drain(cursor, session).await

@@ -92,9 +92,10 @@ impl MongoStore {
                 self.record_in(session, namespace, id.as_raw_bson_ref())
                     .await?,
             ),
-            Read::Query(find) => {
-                Answer::Query(self.find_in(session, &find.as_find(Position::ZERO)).await?)
-            }
+            Read::Query(find) => Answer::Query(
+                self.find_in(session, &find.as_find(Position::ZERO), None)
+                    .await?,
+            ),
         })
     }
 
