@@ -71,12 +71,14 @@ struct Comparison {
 /// # Errors
 /// A part could not be started, or an answer was not what it had to be.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
-    let freshet = build_freshet()?;
+    // Asked for before the build, which may put another file in this program's place.
+    let bench = std::env::current_exe()?;
+    let freshet = build_freshet(&bench)?;
     eprintln!("starting MongoDB and loading {RECORDS} records");
     let mongo = Parts::own_mongo().await?;
     load_records(mongo.uri.as_str()).await?;
-    let hit = compare_hits(options, &freshet, mongo.uri.as_str()).await?;
-    let miss = compare_misses(options, &freshet, mongo.uri.as_str()).await?;
+    let hit = compare_hits(options, (&bench, &freshet), mongo.uri.as_str()).await?;
+    let miss = compare_misses(options, (&bench, &freshet), mongo.uri.as_str()).await?;
     let report = Report {
         hit_vs_bare: median(&hit.ratios),
         miss_vs_driver: median(&miss.ratios),
@@ -97,7 +99,7 @@ fn print(report: &Report) -> anyhow::Result<()> {
 }
 
 /// The binary as users build it, beside this one.
-fn build_freshet() -> anyhow::Result<PathBuf> {
+fn build_freshet(bench: &Path) -> anyhow::Result<PathBuf> {
     eprintln!("building the gateway in release mode");
     let status = std::process::Command::new("cargo")
         // All of the workspace, as `cargo run` resolves its features: nothing is compiled twice.
@@ -105,7 +107,7 @@ fn build_freshet() -> anyhow::Result<PathBuf> {
         .status()
         .context("running cargo")?;
     ensure!(status.success(), "the gateway does not build");
-    let beside = std::env::current_exe()?.with_file_name("freshet");
+    let beside = bench.with_file_name("freshet");
     ensure!(
         beside.exists(),
         "no binary at {}: run this with `cargo run --release`",
@@ -132,11 +134,15 @@ async fn load_records(uri: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn compare_hits(options: &Options, freshet: &Path, uri: &str) -> anyhow::Result<Comparison> {
+async fn compare_hits(
+    options: &Options,
+    (bench, freshet): (&Path, &Path),
+    uri: &str,
+) -> anyhow::Result<Comparison> {
     let gateway = Server::gateway(freshet, uri, "64MiB").await?;
     let path = record_path(0);
     let body_bytes = gateway.expect_tier_hit(&path).await?;
-    let bare = Server::baseline(&["--body-bytes", &body_bytes.to_string()]).await?;
+    let bare = Server::baseline(bench, &["--body-bytes", &body_bytes.to_string()]).await?;
     let load = Load::get(
         &[path],
         options.connections,
@@ -147,11 +153,11 @@ async fn compare_hits(options: &Options, freshet: &Path, uri: &str) -> anyhow::R
 
 async fn compare_misses(
     options: &Options,
-    freshet: &Path,
+    (bench, freshet): (&Path, &Path),
     uri: &str,
 ) -> anyhow::Result<Comparison> {
     let gateway = Server::gateway(freshet, uri, "0B").await?;
-    let driver = Server::baseline(&["--mongodb", uri]).await?;
+    let driver = Server::baseline(bench, &["--mongodb", uri]).await?;
     let duration = Duration::from_secs(options.seconds);
     let through: Vec<String> = (0..RECORDS).map(record_path).collect();
     let straight: Vec<String> = (0..RECORDS)

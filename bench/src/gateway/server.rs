@@ -52,8 +52,8 @@ impl Server {
     }
 
     /// A baseline: this program again.
-    pub(crate) async fn baseline(arguments: &[&str]) -> anyhow::Result<Server> {
-        let mut command = Command::new(std::env::current_exe()?);
+    pub(crate) async fn baseline(bench: &Path, arguments: &[&str]) -> anyhow::Result<Server> {
+        let mut command = Command::new(bench);
         command
             .arg("baseline")
             .args(arguments)
