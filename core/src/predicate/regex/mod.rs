@@ -6,6 +6,8 @@ mod class;
 mod emit;
 mod parse;
 
+use std::hash::Hasher;
+
 use bson::{RawBsonRef, Regex};
 
 use crate::query::Pattern;
@@ -54,6 +56,7 @@ pub(super) struct Matcher {
     automaton: regex::Regex,
     /// As given: a stored regular expression matches when it is the same.
     source: Regex,
+    prefix: Box<str>,
 }
 
 /// The letters of a pattern's options.
@@ -65,7 +68,24 @@ struct Options {
     extended: bool,
 }
 
+impl PartialEq for Matcher {
+    fn eq(&self, other: &Matcher) -> bool {
+        self.source == other.source
+    }
+}
+
 impl Matcher {
+    /// Feeds what tells it from others.
+    pub(super) fn feed(&self, hasher: &mut impl Hasher) {
+        hasher.write(self.source.pattern.as_str().as_bytes());
+        hasher.write(self.source.options.as_str().as_bytes());
+    }
+
+    /// The text that every matching string begins with, as far as it is a plain one: the pattern is anchored.
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// Compiles the operand of `$regex`.
     pub(super) fn new(pattern: &Pattern) -> Result<Matcher, RegexReason> {
         match pattern.to_value() {
@@ -93,6 +113,7 @@ impl Matcher {
         Ok(Matcher {
             automaton,
             source: regex.clone(),
+            prefix: parse::prefix(&tree, options),
         })
     }
 

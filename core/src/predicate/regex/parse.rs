@@ -59,6 +59,26 @@ pub(super) fn pattern(source: &str, options: Options) -> Result<(Tree, Options),
     }
 }
 
+/// The plain text that every match begins with, where the pattern begins at the text's start.
+pub(super) fn prefix(tree: &Tree, options: Options) -> Box<str> {
+    let Tree::Sequence(items) = tree else {
+        return Box::default();
+    };
+    let anchored = match items.first() {
+        Some(Tree::TextStart) => true,
+        Some(Tree::LineStart) => !options.multi_line,
+        _ => false,
+    };
+    if !anchored || options.ignore_case {
+        return Box::default();
+    }
+    let plain = items[1..].iter().map_while(|item| match item {
+        Tree::Char(c) => Some(*c),
+        _ => None,
+    });
+    plain.collect::<String>().into()
+}
+
 pub(super) struct Reader<'s> {
     pub(super) rest: Peekable<Chars<'s>>,
     options: Options,
