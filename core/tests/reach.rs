@@ -111,12 +111,18 @@ fn no_reach_misses_a_document() {
                 assert!(reached(atom, &reach, document), "{atom:?} {document:?}");
             }
             if let Some(reach) = atom.reach() {
-                let out = documents.iter().filter(|d| !reached(atom, &reach, d)).count();
+                let out = documents
+                    .iter()
+                    .filter(|d| !reached(atom, &reach, d))
+                    .count();
                 useful += usize::from(out > documents.len() / 4);
                 limited += 1;
             }
         });
     }
     assert!(checked > 20_000, "{checked}");
-    assert!(useful * 2 > limited, "{useful} of {limited} tell documents apart");
+    assert!(
+        useful * 2 > limited,
+        "{useful} of {limited} tell documents apart"
+    );
 }

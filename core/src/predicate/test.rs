@@ -135,10 +135,8 @@ impl Test {
 fn matches_inside(inner: &Expr<Atom>, element: RawBsonRef<'_>) -> bool {
     match element {
         RawBsonRef::Document(document) => atom::matches(inner, document),
-        RawBsonRef::Array(array) => {
-            RawDocument::from_bytes(array.as_bytes())
-                .is_ok_and(|positions| atom::matches(inner, positions))
-        }
+        RawBsonRef::Array(array) => RawDocument::from_bytes(array.as_bytes())
+            .is_ok_and(|positions| atom::matches(inner, positions)),
         _ => false,
     }
 }

@@ -50,10 +50,9 @@ pub fn rank_of(element_type: ElementType) -> u8 {
         ElementType::MinKey => 0,
         ElementType::Undefined => 1,
         ElementType::Null => 5,
-        ElementType::Int32
-        | ElementType::Int64
-        | ElementType::Double
-        | ElementType::Decimal128 => 10,
+        ElementType::Int32 | ElementType::Int64 | ElementType::Double | ElementType::Decimal128 => {
+            10
+        }
         ElementType::String | ElementType::Symbol => 15,
         ElementType::EmbeddedDocument => 20,
         ElementType::Array => 25,

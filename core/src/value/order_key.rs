@@ -55,6 +55,13 @@ impl OrderKey {
         (OrderKey(rank | low), OrderKey(rank | high))
     }
 
+    /// The rank of the value's type.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation)] // the first byte
+    pub fn rank(self) -> u8 {
+        (self.0 >> RANK_SHIFT) as u8
+    }
+
     /// The bits, most significant first.
     #[must_use]
     pub fn bits(self) -> u128 {

@@ -215,7 +215,9 @@ impl Walk<'_> {
         loop {
             match (value, parts.split_first()) {
                 (Some(RawBsonRef::Array(array)), None) => return self.leaf_array(array, visit),
-                (Some(RawBsonRef::Array(array)), Some(_)) => return self.array(parts, array, visit),
+                (Some(RawBsonRef::Array(array)), Some(_)) => {
+                    return self.array(parts, array, visit);
+                }
                 (Some(value), None) => return visit(Leaf::Value(value)),
                 (Some(RawBsonRef::Document(inner)), Some((part, rest))) => {
                     value = field(inner, self.path.name(part));

@@ -77,6 +77,7 @@ pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
         position: fetched.position,
         lifetimes,
         members: &fetched.members,
+        window: fetched.window.clone(),
     };
     if let Err(no) = app.pipeline.settle(ticket, read).await {
         app.metrics.not_cached(no.word());
@@ -103,7 +104,7 @@ pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
 
 /// Registers what is asked for (C1), as far as the change feed tells all about it (C14).
 async fn begin(app: &App, asked: &Asked, key: &Key) -> Result<Ticket, NotCached> {
-    let resource = asked.resource(key.clone())?;
+    let resource = asked.resource(key.clone());
     let shape = app.declare(asked.namespace()).await?;
     let ticket = app.pipeline.begin(resource)?;
     match ticket.shape == shape {
