@@ -1,5 +1,7 @@
 //! From a filter to what is evaluated. Regular expressions are translated here, once.
 
+use std::sync::Arc;
+
 use bson::RawBson;
 
 use super::bits::Bits;
@@ -19,7 +21,7 @@ pub(super) fn filter(filter: &Filter) -> Result<Expr<Atom>, Undecidable> {
     for clause in filter.clauses() {
         all.push(match clause {
             Clause::Path { path, operator } => {
-                let path = Path::new(path);
+                let path = Arc::new(Path::new(path));
                 tests(operator)?.map(&mut |test| Atom::new(&path, test))
             }
             Clause::Or(members) => Expr::any(filters(members)?),

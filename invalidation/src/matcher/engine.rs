@@ -29,22 +29,25 @@ use super::watch::Watch;
 const LEARN_EVERY: u32 = 8;
 
 /// A query's number.
-pub(crate) type QueryId = u32;
+pub type QueryId = u32;
+
+/// The queries that hold a record.
+pub(super) type Holders = HashMap<Key, HashSet<QueryId, FixedState>, FixedState>;
 
 /// The engine.
 #[derive(Debug, Default)]
 pub struct Matcher {
     paths: Paths,
     atoms: Atoms,
-    shapes: Shapes,
+    pub(super) shapes: Shapes,
     index: Index,
     selectivity: Selectivity,
     state: FixedState,
-    entries: Vec<Option<Entry>>,
+    pub(super) entries: Vec<Option<Entry>>,
     free: Vec<QueryId>,
     /// Where members are remembered: the queries that hold a record, and those of which nobody knows what they hold.
-    holders: HashMap<Key, HashSet<QueryId, FixedState>, FixedState>,
-    doubtful: HashSet<QueryId, FixedState>,
+    pub(super) holders: Holders,
+    pub(super) doubtful: HashSet<QueryId, FixedState>,
     event: u32,
     candidates: Vec<QueryId>,
     work: Work,
@@ -76,13 +79,15 @@ pub struct Coverage {
 
 /// What happened to a record.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Happened<'a> {
-    pub(crate) before: &'a Image,
-    pub(crate) after: &'a Image,
-    /// The record's key, when it can be named.
-    pub(crate) record: Option<&'a Key>,
+pub struct Happened<'a> {
+    /// Its state before.
+    pub before: &'a Image,
+    /// Its state after.
+    pub after: &'a Image,
+    /// Its key, when it can be named.
+    pub record: Option<&'a Key>,
     /// Whether members are remembered.
-    pub(crate) members: bool,
+    pub members: bool,
 }
 
 impl Matcher {
@@ -95,7 +100,7 @@ impl Matcher {
         key: Key,
         watch: &Watch,
         home: Option<Namespace>,
-    ) -> Result<u32, Undecidable> {
+    ) -> Result<QueryId, Undecidable> {
         let expr = Predicate::compile(&watch.filter)?.into_expr();
         let mut filter_roots = RootSet::default();
         let (atoms, paths) = (&mut self.atoms, &mut self.paths);
@@ -139,14 +144,11 @@ impl Matcher {
     }
 
     /// A query less.
-    pub fn remove(&mut self, id: u32) {
+    pub fn remove(&mut self, id: QueryId) {
         let Some(entry) = self.entries.get_mut(id as usize).and_then(Option::take) else {
             return;
         };
-        for member in entry.copies.members() {
-            forget(&mut self.holders, member, id);
-        }
-        self.doubtful.remove(&id);
+        self.forget_holder(id, &entry);
         match &entry.probes {
             Some(probes) => {
                 for probe in probes {
@@ -162,92 +164,17 @@ impl Matcher {
         self.free.push(id);
     }
 
-    /// A read of the query begins.
-    pub(crate) fn begin(&mut self, id: QueryId, until: Moment) {
-        if let Some(entry) = self.entry_mut(id) {
-            entry.copies.begin(until);
-            entry.keep_until = entry.keep_until.max(until);
-            self.doubtful.insert(id);
-        }
-    }
-
-    /// A read of the query ended, one way or the other.
-    pub(crate) fn release(&mut self, id: QueryId) {
-        if let Some(entry) = self.entry_mut(id) {
-            entry.copies.release();
-            self.doubt(id);
-        }
-    }
-
-    /// A copy goes out that is kept until then.
-    pub fn settle(
-        &mut self,
-        id: u32,
-        shown: &Shown<'_>,
-        position: Position,
-        members_max: usize,
-        until: Moment,
-    ) {
-        let Some(Some(entry)) = self.entries.get_mut(id as usize) else {
-            return;
-        };
-        let pattern = self
-            .shapes
-            .get(entry.shape)
-            .map_or(&[][..], |slot| &slot.pattern);
-        entry.copies.settle(shown, position, members_max, pattern);
-        entry.keep_until = entry.keep_until.max(until);
-        for member in entry.copies.members() {
-            match self.holders.get_mut(member.as_str()) {
-                Some(holders) => drop(holders.insert(id)),
-                None => drop(
-                    self.holders
-                        .insert(member.clone(), HashSet::from_iter([id])),
-                ),
-            }
-        }
-        self.doubt(id);
-    }
-
-    /// Copies read before `position` are stale.
-    pub(crate) fn invalidated(&mut self, id: QueryId, position: Position) {
-        let Some(Some(entry)) = self.entries.get_mut(id as usize) else {
-            return;
-        };
-        for member in entry.copies.members() {
-            forget(&mut self.holders, member, id);
-        }
-        entry.copies.invalidated(position);
-        for member in entry.copies.members() {
-            self.holders.entry(member.clone()).or_default().insert(id);
-        }
-        self.doubt(id);
-    }
-
     /// The query.
     pub(crate) fn entry(&self, id: QueryId) -> Option<&Entry> {
         self.entries.get(id as usize)?.as_ref()
     }
 
-    fn entry_mut(&mut self, id: QueryId) -> Option<&mut Entry> {
+    pub(super) fn entry_mut(&mut self, id: QueryId) -> Option<&mut Entry> {
         self.entries.get_mut(id as usize)?.as_mut()
     }
 
-    /// Keeps the list of those who may hold anything.
-    fn doubt(&mut self, id: QueryId) {
-        let Some(Some(entry)) = self.entries.get(id as usize) else {
-            return;
-        };
-        let lists = self.shapes.get(entry.shape).is_some_and(Slot::lists);
-        if entry.skips || !lists || entry.copies.is_doubtful(Moment(0)) {
-            self.doubtful.insert(id);
-        } else {
-            self.doubtful.remove(&id);
-        }
-    }
-
     /// The queries that an event touches, and how.
-    pub(crate) fn touched(
+    pub fn touched(
         &mut self,
         happened: Happened<'_>,
         now: Moment,
@@ -485,19 +412,6 @@ impl Matcher {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-}
-
-fn forget(
-    holders: &mut HashMap<Key, HashSet<QueryId, FixedState>, FixedState>,
-    member: &Key,
-    id: QueryId,
-) {
-    if let Some(of) = holders.get_mut(member.as_str()) {
-        of.remove(&id);
-        if of.is_empty() {
-            holders.remove(member.as_str());
-        }
     }
 }
 

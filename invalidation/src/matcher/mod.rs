@@ -11,6 +11,7 @@ mod engine;
 mod entry;
 mod facts;
 mod index;
+mod outstanding;
 mod paths;
 mod relation;
 mod selectivity;
@@ -28,8 +29,7 @@ use freshet_core::value::id::RecordId;
 
 use crate::registry::{Collection, Touched};
 
-pub use engine::{Coverage, Matcher, Work};
-pub(crate) use engine::{Happened, QueryId};
+pub use engine::{Coverage, Happened, Matcher, QueryId, Work};
 pub(crate) use entry::Entry;
 pub use entry::Shown;
 pub use watch::{Shape, View, Watch};
