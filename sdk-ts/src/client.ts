@@ -7,7 +7,6 @@ import {
   type Address,
   countAddress,
   idSegment,
-  plainIdSegment,
   type Query,
   queryAddress,
   recordKey,
@@ -68,12 +67,12 @@ export class Collection {
 
   /** One record. */
   async get(id: unknown, options?: RecordOptions): Promise<Item> {
-    return this.#record(await this.#pathOf(id), options);
+    return this.#record(this.#pathOf(id), options);
   }
 
   /** The answer of a query. With `view: 'ids'` the records come one by one, each from where it is cached. */
   async find(query: Query = {}, options: ReadOptions = {}): Promise<Items> {
-    const answer = await this.#query(await queryAddress(this.#path, query), options);
+    const answer = await this.#query(queryAddress(this.#path, query), options);
     const { items, next } = JSON.parse(answer.text) as Omit<Items, 'meta'>;
     if (!query.fields?.length) this.#keep(items, answer, query);
     const shown =
@@ -84,7 +83,7 @@ export class Collection {
   }
 
   async count(filter?: object, options: ReadOptions = {}): Promise<{ count: number; meta: Meta }> {
-    const { text, meta } = await this.#query(await countAddress(this.#path, filter), options);
+    const { text, meta } = await this.#query(countAddress(this.#path, filter), options);
     return { count: JSON.parse(text).count, meta };
   }
 
@@ -95,31 +94,31 @@ export class Collection {
 
   /** Creates or replaces. */
   async put(id: unknown, body: object, options?: WriteOptions): Promise<Written> {
-    return this.#write({ method: 'PUT', path: await this.#pathOf(id), body, options });
+    return this.#write({ method: 'PUT', path: this.#pathOf(id), body, options });
   }
 
   /** Merges, after RFC 7396: null removes a field. */
   async patch(id: unknown, body: object, options?: WriteOptions): Promise<Written> {
     const type = 'application/merge-patch+json';
-    return this.#write({ method: 'PATCH', path: await this.#pathOf(id), body, options, type });
+    return this.#write({ method: 'PATCH', path: this.#pathOf(id), body, options, type });
   }
 
   /** Applies MongoDB's update operators: `{ $inc: { stock: -1 } }`. */
   async update(id: unknown, body: object, options?: WriteOptions): Promise<Written> {
     const type = 'application/vnd.freshet.update+json';
-    return this.#write({ method: 'PATCH', path: await this.#pathOf(id), body, options, type });
+    return this.#write({ method: 'PATCH', path: this.#pathOf(id), body, options, type });
   }
 
   async delete(id: unknown, options?: WriteOptions): Promise<Written> {
-    return this.#write({ method: 'DELETE', path: await this.#pathOf(id), options });
+    return this.#write({ method: 'DELETE', path: this.#pathOf(id), options });
   }
 
   #write(request: Omit<Write, 'collection'>): Promise<Written> {
     return write(this.#state, { ...request, collection: this.#path });
   }
 
-  async #pathOf(id: unknown): Promise<string> {
-    return `${this.#path}/${await idSegment(id)}`;
+  #pathOf(id: unknown): string {
+    return `${this.#path}/${idSegment(id)}`;
   }
 
   async #query(address: Address, { linearizable = false }: ReadOptions): Promise<Read> {
@@ -139,9 +138,9 @@ export class Collection {
     if (position === null) return;
     for (const item of items) {
       // Of other ids JavaScript may have changed the order of the fields.
-      const id = plainIdSegment(item._id);
+      if (!/^["\d-]|^{"\$oid":"\w+"}$/.test(JSON.stringify(item._id))) continue;
       const copy = { text: JSON.stringify(item), position, etag: null, until, own: false };
-      if (id) keep(this.#state.copies, recordKey(`${this.#path}/${id}`, { rep }), copy);
+      keep(this.#state.copies, recordKey(this.#pathOf(item._id), { rep }), copy);
     }
   }
 
