@@ -5,27 +5,24 @@
 /** The 128-bit key as two little-endian words. */
 export type Salt = readonly [k0: bigint, k1: bigint];
 
-/** v[a] += v[b]; v[b] = rotl(v[b], bits) ^ v[a]. Storing wraps to 64 bits. */
-function mix(v: BigUint64Array, a: number, b: number, bits: bigint): void {
-  const [x, y] = [v[a] as bigint, v[b] as bigint];
-  v[a] = x + y;
-  v[b] = ((y << bits) | (y >> (64n - bits))) ^ (v[a] as bigint);
-}
+const rotl = (x: bigint, bits: bigint): bigint => (x << bits) | (x >> (64n - bits));
 
-/** v[a] = rotl(v[a], 32). */
-function swap(v: BigUint64Array, a: number): void {
-  const x = v[a] as bigint;
-  v[a] = (x << 32n) | (x >> 32n);
-}
+/** One round: v[a] += v[b]; v[b] = rotl(v[b], bits) ^ v[a]; v[a] = rotl(v[a], turn). */
+const ROUND = [
+  [0, 1, 13n, 32n],
+  [2, 3, 16n, 0n],
+  [0, 3, 21n, 0n],
+  [2, 1, 17n, 32n],
+] as const;
 
+/** The state is an array of 64-bit words, so that storing wraps. */
 function rounds(v: BigUint64Array, count: number): void {
-  for (let i = 0; i < count; i++) {
-    mix(v, 0, 1, 13n);
-    swap(v, 0);
-    mix(v, 2, 3, 16n);
-    mix(v, 0, 3, 21n);
-    mix(v, 2, 1, 17n);
-    swap(v, 2);
+  for (; count--; ) {
+    for (const [a, b, bits, turn] of ROUND) {
+      v[a] = (v[a] as bigint) + (v[b] as bigint);
+      v[b] = rotl(v[b] as bigint, bits) ^ (v[a] as bigint);
+      v[a] = rotl(v[a] as bigint, turn);
+    }
   }
 }
 

@@ -34,9 +34,9 @@ export interface Write {
   readonly method: string;
   readonly path: string;
   readonly collection: string;
-  readonly body?: unknown;
+  readonly body: unknown;
   readonly type?: string | undefined;
-  readonly options?: WriteOptions | undefined;
+  readonly options: WriteOptions | undefined;
 }
 
 /** Stands in for a position that an answer does not name: no answer can prove to be newer. */
