@@ -7,6 +7,7 @@ import {
   type Address,
   countAddress,
   idSegment,
+  plainIdSegment,
   type Query,
   queryAddress,
   recordKey,
@@ -83,7 +84,7 @@ export interface Database {
 
 /** The collection at `path`. */
 function open(state: State, path: string): Collection {
-  const pathOf = (id: unknown): string => `${path}/${idSegment(id)}`;
+  const pathOf = async (id: unknown): Promise<string> => `${path}/${await idSegment(id)}`;
 
   const record = async (scope: string, { linearizable, ...form }: RecordOptions = {}): Promise<Item> => {
     const target = { key: recordKey(scope, form), keyed: true, scope, record: true, linearizable };
@@ -91,8 +92,8 @@ function open(state: State, path: string): Collection {
     return { item: found ? JSON.parse(text) : null, meta };
   };
 
-  const query = async (address: Address, { linearizable }: ReadOptions = {}): Promise<Read> => {
-    const answer = await read(state, { ...address, scope: path, record: false, linearizable });
+  const query = async (address: Promise<Address>, { linearizable }: ReadOptions = {}): Promise<Read> => {
+    const answer = await read(state, { ...(await address), scope: path, record: false, linearizable });
     if (!answer.found) throw refused(404, answer.text);
     return answer;
   };
@@ -106,9 +107,9 @@ function open(state: State, path: string): Collection {
     if (position === null) return;
     for (const item of items) {
       // Of other ids JavaScript may have changed the order of the fields.
-      if (!/^["\d-]|^{"\$oid":"\w+"}$/.test(JSON.stringify(item._id))) continue;
+      const id = plainIdSegment(item._id);
       const copy = { text: JSON.stringify(item), position, etag: null, until, own: false };
-      keep(state.copies, recordKey(pathOf(item._id), { rep }), copy);
+      if (id) keep(state.copies, recordKey(`${path}/${id}`, { rep }), copy);
     }
   };
 
@@ -124,10 +125,10 @@ function open(state: State, path: string): Collection {
   const change =
     (method: string, type?: string) =>
     async (id: unknown, body?: object, options?: WriteOptions): Promise<Written> =>
-      write(state, { method, path: pathOf(id), collection: path, body, options, type });
+      write(state, { method, path: await pathOf(id), collection: path, body, options, type });
 
   return {
-    get: async (id, options) => record(pathOf(id), options),
+    get: async (id, options) => record(await pathOf(id), options),
     async find(given = {}, options) {
       const answer = await query(queryAddress(path, given), options);
       const { items, next } = JSON.parse(answer.text);

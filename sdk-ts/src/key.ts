@@ -2,9 +2,8 @@
  * Keys: the canonical path and query string that name a resource, and the id segment (docs/canonical-form.md). The
  * SDK asks for a resource by its key, so one cache entry, one sketch entry and one surrogate key belong to it.
  */
-import * as canonical from './canonical/index.ts';
-import { type JsonObject, toJson } from './ejson.ts';
-import { compare } from './order.ts';
+import { type Json, type JsonObject, toJson } from './ejson.ts';
+import { utf8 } from './sketch.ts';
 
 /** What a query asks for. */
 export interface Query {
@@ -35,14 +34,27 @@ export function segment(text: string): string {
   return text.replace(/[^\w\-.~!$&'()*+,;=:@]/gu, encodeURIComponent);
 }
 
-/** The path segment of an id. Throws a TypeError where that is none. */
-export function idSegment(id: unknown): string {
+/** An encoded slash is not allowed in a segment. */
+const tildeForm = (text: string): string => segment(`~${text.replaceAll('/', '\\u002f')}`);
+
+/** The segment of an id that is an ObjectId, a string or a safe integer. */
+export function plainIdSegment(id: Json | undefined): string | undefined {
+  if (typeof id === 'string') {
+    const tilde = /^$|^\.\.?$|^[\da-f]{24}$|^[~_]|\//i.test(id);
+    return tilde ? tildeForm(JSON.stringify(id)) : segment(id);
+  }
+  if (Number.isSafeInteger(id)) return `~${id}`;
+  return /^{"\$oid":"([\da-f]{24})"}$/i.exec(JSON.stringify(id))?.[1]?.toLowerCase();
+}
+
+/** The path segment of an id. Rejects with a TypeError where that is none. */
+export async function idSegment(id: unknown): Promise<string> {
   const json = toJson(id);
-  if (typeof json === 'string' && !/^$|^\.\.?$|^[\da-f]{24}$|^[~_]|\//i.test(json)) return segment(json);
-  const text = canonical.idText(json);
+  const plain = plainIdSegment(json);
+  if (plain) return plain;
+  const text = (await import('./canonical/index.ts')).idText(json);
   if (text === null) throw new TypeError('Not an id');
-  // An encoded slash is not allowed in a segment.
-  return /^{"\$oid":"(.*)"}$/.exec(text)?.[1] ?? segment(`~${text.replaceAll('/', '\\u002f')}`);
+  return tildeForm(text);
 }
 
 const names = (list: Query['sort'] = ''): string[] => `${list}`.split(',').filter(Boolean);
@@ -57,7 +69,9 @@ function sortText(sort: Query['sort']): string {
 }
 
 function fieldsText(fields: Query['fields']): string {
-  const all = names(fields).sort((a, b) => compare(bare(a), bare(b)));
+  // One character for each byte, in whose order they are.
+  const bytes = (name: string): string => String.fromCharCode(...utf8(bare(name)));
+  const all = names(fields).sort((a, b) => (bytes(a) < bytes(b) ? -1 : +(bytes(a) > bytes(b))));
   const others = all.filter((name) => name !== '_id');
   return (others[0] ? others : all).join();
 }
@@ -84,16 +98,18 @@ function join(path: string, parameters: { readonly [name: string]: string | numb
 }
 
 /** The canonical text of a filter; the filter as it was written where that has none. */
-function filterText(filter: object = {}): [text: string, keyed: boolean] {
+async function filterText(filter: object = {}): Promise<[text: string, keyed: boolean]> {
   const json = toJson(filter) as JsonObject;
-  const text = canonical.filterText(json);
-  return [text ?? JSON.stringify(json), text !== null];
+  const given = JSON.stringify(json);
+  if (given === '{}') return [given, true];
+  const text = (await import('./canonical/index.ts')).filterText(json);
+  return [text ?? given, text !== null];
 }
 
 /** The address of a query over the collection at `path`. */
-export function queryAddress(path: string, query: Query): Address {
+export async function queryAddress(path: string, query: Query): Promise<Address> {
   const { after, fields, limit, rep, skip, sort, view } = query;
-  const [filter, keyed] = filterText(query.filter);
+  const [filter, keyed] = await filterText(query.filter);
   const key = join(path, {
     after,
     fields: fieldsText(fields),
@@ -108,8 +124,8 @@ export function queryAddress(path: string, query: Query): Address {
 }
 
 /** The address of the number of records that match. */
-export function countAddress(path: string, given?: object): Address {
-  const [filter, keyed] = filterText(given);
+export async function countAddress(path: string, given?: object): Promise<Address> {
+  const [filter, keyed] = await filterText(given);
   return { key: join(`${path}/_count`, { filter }), keyed };
 }
 

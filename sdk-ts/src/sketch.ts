@@ -3,7 +3,6 @@
  * how old a sketch may be is `decide.ts`. Whatever cannot be read exactly is an error, never an empty sketch: a
  * wrong "not in it" would be a stale answer.
  */
-import { utf8 } from './order.ts';
 import { type Salt, siphash } from './siphash.ts';
 
 /** Bytes before the bits. */
@@ -60,6 +59,10 @@ export function decodeSketch(bytes: Uint8Array): Sketch {
     bits: bytes.subarray(HEADER_BYTES),
   };
 }
+
+const encoder = new TextEncoder();
+
+export const utf8 = (text: string): Uint8Array => encoder.encode(text);
 
 /** Whether a stale copy of `key` may exist. May err towards yes, never towards no. */
 export function contains({ saturated, salt, k, m, bits }: Sketch, key: string): boolean {

@@ -54,7 +54,10 @@ async function perform(state: State, write: Write, body: string | null): Promise
   const answer = text ? JSON.parse(text) : null;
   const many = Array.isArray(write.body);
   const items: Document[] = many ? answer.items : answer ? [answer] : [];
-  const paths = path === collection ? items.map(({ _id }) => `${path}/${idSegment(_id)}`) : [path];
+  const paths =
+    path === collection
+      ? await Promise.all(items.map(async ({ _id }) => `${path}/${await idSegment(_id)}`))
+      : [path];
   state.session = writeAcknowledged(state.session, [...paths, collection], position ?? POSITION_MAX);
   if (position !== null) {
     items.forEach((item, i) => {

@@ -2,10 +2,10 @@
  * Operators of a path and their operands in canonical form ("Operands" of docs/canonical-form.md).
  */
 import type { Json, JsonObject } from '../ejson.ts';
-import { sortedSet } from '../order.ts';
 import { filterValue } from './filter.ts';
 import { need } from './need.ts';
 import { long, NUMBER, SCALE } from './number.ts';
+import { sortedSet } from './order.ts';
 import { array, BINARY, leaf, object, REGEX, regex, string, type Value, value, wrapper } from './value.ts';
 
 /** An operator's name and operand. The operand of `$regex` is a regular expression, options included. */

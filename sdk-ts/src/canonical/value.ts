@@ -3,9 +3,9 @@
  * "BSON order" of docs/canonical-form.md). A document's fields keep their order.
  */
 import type { Json, JsonObject } from '../ejson.ts';
-import type { Order } from '../order.ts';
 import { need } from './need.ts';
 import { decimal, long, number } from './number.ts';
+import type { Order } from './order.ts';
 
 /** A value's order, which begins with its type's rank, and canonical text. Values of equal order are ordered by their text. */
 export type Value = readonly [order: readonly Order[], text: string];

@@ -6,13 +6,11 @@
 /** What can be compared: at each place two values hold the same kind, or numbers that say so come before. */
 export type Order = number | bigint | boolean | string | Uint8Array | readonly Order[];
 
-const encoder = new TextEncoder();
-
-export const utf8 = (text: string): Uint8Array<ArrayBuffer> => encoder.encode(text);
+const utf8 = new TextEncoder();
 
 /** Below 0 where a comes first, 0 where they are equal. */
 export function compare(a: Order, b: Order): number {
-  if (typeof a === 'string') return compare(utf8(a), utf8(b as string));
+  if (typeof a === 'string') return compare(utf8.encode(a), utf8.encode(b as string));
   if (typeof a !== 'object') return a < b ? -1 : +(a > b);
   const other = b as readonly Order[];
   for (let i = 0; i < a.length && i < other.length; i++) {
