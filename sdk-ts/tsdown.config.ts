@@ -1,6 +1,6 @@
 /**
- * The package is one module, minified. Properties that only the SDK's own objects have get short names: those that are
- * listed in `internal-names.json` and no others. A name that is also public, sent or received must not be in it; the
+ * The package is minified: an entry and the canonical form of filters. Properties that only the SDK's own objects have get short names: those that are
+ * listed in `internal-names.json` and no others (no such object passes from one module to the other). A name that is also public, sent or received must not be in it; the
  * build fails where one is in the declarations, and `npm run test:built` runs the tests against what was built.
  */
 import { type MinifyOptions, minify } from 'terser';
