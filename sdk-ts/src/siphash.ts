@@ -1,51 +1,68 @@
 /**
- * SipHash-2-4 (Aumasson and Bernstein, 2012) with 64-bit output, on 64-bit integers: equal to the gateway's.
+ * SipHash-2-4 (Aumasson and Bernstein, 2012), 64-bit output, on 32-bit halves: only additions, rotations and
+ * exclusive ors, so it is exact in JavaScript without BigInt and equal to the gateway's.
  */
 
-/** The 128-bit key as two little-endian words. */
-export type Salt = readonly [k0: bigint, k1: bigint];
+/** The 128-bit key as four little-endian words. */
+export type Salt = readonly [number, number, number, number];
 
-const rotl = (x: bigint, bits: bigint): bigint => (x << bits) | (x >> (64n - bits));
+/** Eight halves: v0 low, v0 high, v1 low, … Storing wraps each to 32 bits. */
+type State = Uint32Array;
 
-/** One round: v[a] += v[b]; v[b] = rotl(v[b], bits) ^ v[a]; v[a] = rotl(v[a], turn). */
-const ROUND = [
-  [0, 1, 13n, 32n],
-  [2, 3, 16n, 0n],
-  [0, 3, 21n, 0n],
-  [2, 1, 17n, 32n],
-] as const;
+/** v[a] += v[b]; v[b] = rotl(v[b], bits) ^ v[a]. */
+function mix(v: State, a: number, b: number, bits: number): void {
+  const low = (v[a] as number) + (v[b] as number);
+  v[a] = low;
+  v[a + 1] = (v[a + 1] as number) + (v[b + 1] as number) + (low > 0xffff_ffff ? 1 : 0);
+  const [bl, bh] = [v[b] as number, v[b + 1] as number];
+  v[b] = ((bl << bits) | (bh >>> (32 - bits))) ^ (v[a] as number);
+  v[b + 1] = ((bh << bits) | (bl >>> (32 - bits))) ^ (v[a + 1] as number);
+}
 
-/** The state is an array of 64-bit words, so that storing wraps. */
-function rounds(v: BigUint64Array, count: number): void {
-  for (; count--; ) {
-    for (const [a, b, bits, turn] of ROUND) {
-      v[a] = (v[a] as bigint) + (v[b] as bigint);
-      v[b] = rotl(v[b] as bigint, bits) ^ (v[a] as bigint);
-      v[a] = rotl(v[a] as bigint, turn);
-    }
+/** v[a] = rotl(v[a], 32). */
+function swap(v: State, a: number): void {
+  [v[a], v[a + 1]] = [v[a + 1] as number, v[a] as number];
+}
+
+function rounds(v: State, count: number): void {
+  for (let i = 0; i < count; i++) {
+    mix(v, 0, 2, 13);
+    swap(v, 0);
+    mix(v, 4, 6, 16);
+    mix(v, 0, 6, 21);
+    mix(v, 4, 2, 17);
+    swap(v, 4);
   }
 }
 
-/** The hash of `data` under `salt`. */
-export function siphash([k0, k1]: Salt, data: Uint8Array): bigint {
-  // "somepseudorandomlygeneratedbytes", the paper's constants
-  const v = BigUint64Array.of(
-    k0 ^ 0x736f6d6570736575n,
-    k1 ^ 0x646f72616e646f6dn,
-    k0 ^ 0x6c7967656e657261n,
-    k1 ^ 0x7465646279746573n,
+/** The hash of `data` under `salt`, as its low and high 32 bits. */
+export function siphash(salt: Salt, data: Uint8Array): readonly [low: number, high: number] {
+  const [k0l, k0h, k1l, k1h] = salt;
+  const v = Uint32Array.of(
+    k0l ^ 0x70736575, // "somepseudorandomlygeneratedbytes", the paper's constants
+    k0h ^ 0x736f6d65,
+    k1l ^ 0x6e646f6d,
+    k1h ^ 0x646f7261,
+    k0l ^ 0x6e657261,
+    k0h ^ 0x6c796765,
+    k1l ^ 0x79746573,
+    k1h ^ 0x74656462,
   );
   const padded = new Uint8Array((data.length & ~7) + 8);
   padded.set(data);
   padded[padded.length - 1] = data.length;
   const view = new DataView(padded.buffer);
   for (let at = 0; at < padded.length; at += 8) {
-    const word = view.getBigUint64(at, true);
-    v[3] = (v[3] as bigint) ^ word;
+    const [low, high] = [view.getUint32(at, true), view.getUint32(at + 4, true)];
+    v[6] = (v[6] as number) ^ low;
+    v[7] = (v[7] as number) ^ high;
     rounds(v, 2);
-    v[0] = (v[0] as bigint) ^ word;
+    v[0] = (v[0] as number) ^ low;
+    v[1] = (v[1] as number) ^ high;
   }
-  v[2] = (v[2] as bigint) ^ 0xffn;
+  v[4] = (v[4] as number) ^ 0xff;
   rounds(v, 4);
-  return v.reduce((hash, part) => hash ^ part);
+  const fold = (i: number): number =>
+    ((v[i] as number) ^ (v[i + 2] as number) ^ (v[i + 4] as number) ^ (v[i + 6] as number)) >>> 0;
+  return [fold(0), fold(1)];
 }

@@ -55,7 +55,7 @@ export function decodeSketch(bytes: Uint8Array): Sketch {
     epoch: u64(16),
     watermark: u64(24),
     invalidationMs: u32(32) === UNBOUNDED ? Infinity : u32(32),
-    salt: [u64(40), u64(48)],
+    salt: [u32(40), u32(44), u32(48), u32(52)],
     bits: bytes.subarray(HEADER_BYTES),
   };
 }
@@ -67,8 +67,8 @@ export const utf8 = (text: string): Uint8Array => encoder.encode(text);
 /** Whether a stale copy of `key` may exist. May err towards yes, never towards no. */
 export function contains({ saturated, salt, k, m, bits }: Sketch, key: string): boolean {
   if (saturated) return true;
-  const hash = siphash(salt, utf8(key));
-  const [a, b] = [Number(hash & 0xffff_ffffn), Number((hash >> 32n) | 1n)];
+  const [a, high] = siphash(salt, utf8(key));
+  const b = (high | 1) >>> 0;
   for (let i = 0; i < k; i++) {
     const bit = (a + i * b + (i ** 3 - i) / 6) % m;
     if (!(((bits[bit >>> 3] as number) >> (bit & 7)) & 1)) return false;

@@ -5,8 +5,9 @@ import { type Salt, siphash } from '../src/siphash.ts';
 /** SipHash-2-4 written down from the paper with 64-bit integers. */
 function reference(salt: Salt, data: Uint8Array): bigint {
   const mask = (1n << 64n) - 1n;
+  const word = (low: number, high: number): bigint => BigInt(low >>> 0) | (BigInt(high >>> 0) << 32n);
   const rotl = (x: bigint, n: bigint): bigint => ((x << n) | (x >> (64n - n))) & mask;
-  const [k0, k1] = salt;
+  const [k0, k1] = [word(salt[0], salt[1]), word(salt[2], salt[3])];
   let [v0, v1, v2, v3] = [
     k0 ^ 0x736f6d6570736575n,
     k1 ^ 0x646f72616e646f6dn,
@@ -48,8 +49,8 @@ const OFFICIAL =
 test.each(OFFICIAL.map((hex, length) => ({ hex, length })))(
   'official vector of length $length',
   ({ hex, length }) => {
-    const salt: Salt = [0x0706050403020100n, 0x0f0e0d0c0b0a0908n];
-    const words = BigUint64Array.of(
+    const salt: Salt = [0x03020100, 0x07060504, 0x0b0a0908, 0x0f0e0d0c];
+    const words = Uint32Array.from(
       siphash(
         salt,
         Uint8Array.from({ length }, (_, i) => i),
@@ -60,10 +61,11 @@ test.each(OFFICIAL.map((hex, length) => ({ hex, length })))(
 );
 
 test('equals the 64-bit reference on any salt and message', () => {
-  const word = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n });
+  const word = fc.nat({ max: 0xffff_ffff });
   fc.assert(
-    fc.property(fc.tuple(word, word), fc.uint8Array({ maxLength: 80 }), (salt, data) => {
-      expect(siphash(salt, data)).toBe(reference(salt, data));
+    fc.property(fc.tuple(word, word, word, word), fc.uint8Array({ maxLength: 80 }), (salt, data) => {
+      const [low, high] = siphash(salt, data);
+      expect((BigInt(high) << 32n) | BigInt(low)).toBe(reference(salt, data));
     }),
     { numRuns: 300 },
   );
@@ -71,6 +73,6 @@ test('equals the 64-bit reference on any salt and message', () => {
 
 test('the length counts modulo 256', () => {
   const data = new Uint8Array(700).fill(7);
-  const salt: Salt = [0x0000_0002_0000_0001n, 0x0000_0004_0000_0003n];
-  expect(siphash(salt, data)).toBe(reference(salt, data));
+  const [low, high] = siphash([1, 2, 3, 4], data);
+  expect((BigInt(high) << 32n) | BigInt(low)).toBe(reference([1, 2, 3, 4], data));
 });

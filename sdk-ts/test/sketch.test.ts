@@ -13,7 +13,7 @@ describe('decoding', () => {
         epoch: 2n ** 64n - 1n,
         watermark: 7_459_612_345_678_901_233n,
         invalidationMs: 1_500,
-        salt: [0xffff_ffffn, 0x8000_0000_0000_0001n],
+        salt: [0xffff_ffff, 0, 1, 0x8000_0000],
       }),
     );
     expect(sketch).toMatchObject({
@@ -24,7 +24,7 @@ describe('decoding', () => {
       epoch: 2n ** 64n - 1n,
       watermark: 7_459_612_345_678_901_233n, // beyond 2^53: read exactly
       invalidationMs: 1_500,
-      salt: [0xffff_ffffn, 0x8000_0000_0000_0001n],
+      salt: [0xffff_ffff, 0, 1, 0x8000_0000],
     });
     expect(sketch.bits.length).toBe(Math.ceil(12_345 / 8));
   });

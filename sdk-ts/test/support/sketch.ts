@@ -1,5 +1,5 @@
 /** Writes sketches in the protocol's format, from its description and not from the decoder. */
-import { type Salt, siphash } from '../../src/siphash.ts';
+import { siphash } from '../../src/siphash.ts';
 
 export interface Spec {
   keys?: readonly string[];
@@ -10,12 +10,12 @@ export interface Spec {
   epoch?: bigint;
   watermark?: bigint;
   invalidationMs?: number;
-  salt?: Salt;
+  salt?: readonly [number, number, number, number];
 }
 
 export function encodeSketch(spec: Spec = {}): Uint8Array<ArrayBuffer> {
   const { keys = [], k = 4, m = 8_000, saturated = false, ageMs = 0, epoch = 1n, watermark = 0n } = spec;
-  const { invalidationMs = 0, salt = [0x0000_0002_0000_0001n, 0x0000_0004_0000_0003n] } = spec;
+  const { invalidationMs = 0, salt = [1, 2, 3, 4] } = spec;
   const bytes = new Uint8Array(56 + (saturated ? 0 : Math.ceil(m / 8)));
   const view = new DataView(bytes.buffer);
   bytes.set(new TextEncoder().encode('FEBF'));
@@ -28,11 +28,10 @@ export function encodeSketch(spec: Spec = {}): Uint8Array<ArrayBuffer> {
   view.setBigUint64(24, watermark, true);
   view.setUint32(32, invalidationMs === Infinity ? 0xffff_ffff : invalidationMs, true);
   salt.forEach((word, i) => {
-    view.setBigUint64(40 + 8 * i, word, true);
+    view.setUint32(40 + 4 * i, word, true);
   });
   for (const key of saturated ? [] : keys) {
-    const hash = siphash(salt, new TextEncoder().encode(key));
-    const [low, high] = [hash & 0xffff_ffffn, hash >> 32n];
+    const [low, high] = siphash(salt, new TextEncoder().encode(key)).map(BigInt) as [bigint, bigint];
     for (let i = 0n; i < BigInt(k); i++) {
       const bit = Number((low + i * (high | 1n) + (i ** 3n - i) / 6n) % BigInt(m));
       bytes[56 + (bit >> 3)] = (bytes[56 + (bit >> 3)] as number) | (1 << (bit & 7));
