@@ -8,7 +8,7 @@ use bson::raw::CString;
 use bson::{RawBson, RawDocument, RawDocumentBuf, Regex, rawdoc};
 use freshet_core::key::Key;
 use freshet_core::query::{Filter, Projection, Sort};
-use freshet_core::value::sort::{SortKey, sort_key};
+use freshet_core::value::sort::{SortKey, digest_of_key, sort_key};
 use freshet_invalidation::matcher::{End, Watch, Window};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -161,7 +161,7 @@ impl Workload {
         };
         let end = place(1, end).map(|last| End {
             last,
-            witness: place(2, end + 1),
+            witness: place(2, end + 1).map(|key| digest_of_key(&key.values())),
         });
         Window { first: None, end }
     }

@@ -47,12 +47,12 @@ fn tests(operator: &Operator) -> Result<Expr<Test>, Undecidable> {
         Operator::Gte(value) => compare(Comparison::Gte, value),
         Operator::Lt(value) => compare(Comparison::Lt, value),
         Operator::Lte(value) => compare(Comparison::Lte, value),
-        Operator::In(values) => Expr::Is(Test::In(members(values)?)),
-        Operator::Nin(values) => Expr::Not(Test::In(members(values)?)),
+        Operator::In(values) => Expr::Is(Test::In(Box::new(members(values)?))),
+        Operator::Nin(values) => Expr::Not(Test::In(Box::new(members(values)?))),
         Operator::Exists(true) => Expr::Is(Test::Exists),
         Operator::Exists(false) => Expr::Not(Test::Exists),
         Operator::Type(types) => Expr::Is(Test::Type(*types)),
-        Operator::Regex(pattern) => Expr::Is(Test::Regex(Matcher::new(pattern)?)),
+        Operator::Regex(pattern) => Expr::Is(Test::Regex(Box::new(Matcher::new(pattern)?))),
         Operator::Mod { divisor, remainder } => Expr::Is(Test::Mod {
             divisor: *divisor,
             remainder: *remainder,
@@ -61,7 +61,7 @@ fn tests(operator: &Operator) -> Result<Expr<Test>, Undecidable> {
         Operator::All(members) => all(members.iter().map(all_member))?,
         Operator::ElemMatch(inner) => elem_match(inner)?,
         Operator::Size(size) => Expr::Is(Test::Size(*size)),
-        Operator::Bits(test, mask) => Expr::Is(Test::Bits(Bits::new(*test, mask))),
+        Operator::Bits(test, mask) => Expr::Is(Test::Bits(Box::new(Bits::new(*test, mask)))),
         Operator::Not(inner) => all(inner.iter().map(tests))?.negated(),
     })
 }
@@ -75,7 +75,7 @@ fn all(
 fn all_member(member: &AllMember) -> Result<Expr<Test>, Undecidable> {
     match member {
         AllMember::Value(RawBson::RegularExpression(regex)) => {
-            Ok(Expr::Is(Test::Regex(Matcher::of(regex)?)))
+            Ok(Expr::Is(Test::Regex(Box::new(Matcher::of(regex)?))))
         }
         AllMember::Value(value) => {
             let operand = Operand::new(value.clone());

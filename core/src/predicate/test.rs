@@ -18,16 +18,16 @@ use crate::value::path::{ArrayLeaf, elements};
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Test {
     Compare(Comparison, Operand),
-    In(Members),
+    In(Box<Members>),
     Exists,
     Type(TypeSet),
-    Regex(Matcher),
+    Regex(Box<Matcher>),
     Mod {
         divisor: i64,
         remainder: i64,
     },
     Size(i64),
-    Bits(Bits),
+    Bits(Box<Bits>),
     /// Some element of the array, itself a document or an array, satisfies this.
     ElementMatches(Box<Expr<Atom>>),
     /// Some element of the array satisfies this.

@@ -6,11 +6,14 @@
 //! no part in it (since server 3.6).
 
 use std::cmp::Ordering;
+use std::hash::BuildHasherDefault;
 
 use bson::{RawArray, RawArrayBuf, RawBsonRef, RawDocument};
+use siphasher::sip::SipHasher13;
 
 use super::build::{array_as_document, empty};
 use super::compare::compare;
+use super::order_key::digest;
 use super::path::{Path, elements, field};
 
 /// One way to sort.
@@ -145,6 +148,16 @@ impl SortKey {
         let elements = values.into_iter().flat_map(RawDocument::iter_elements);
         elements.map_while(|element| element.and_then(|element| element.value()).ok())
     }
+}
+
+/// What a key is known by where only its equal is looked for. (Two keys that share a digest are taken for one.)
+#[must_use]
+pub fn digest_of_key(values: &[RawBsonRef<'_>]) -> u64 {
+    let state = BuildHasherDefault::<SipHasher13>::default();
+    let digests = values.iter().map(|value| digest(*value, &state));
+    digests.fold(0, |all: u64, one| {
+        all.rotate_left(21).wrapping_mul(31) ^ one
+    })
 }
 
 impl std::fmt::Debug for SortKey {

@@ -9,7 +9,7 @@ use freshet_core::query::{Query, Rep};
 use freshet_core::time::Position;
 use freshet_core::value::ejson::{self, Mode};
 use freshet_core::value::id::RecordId;
-use freshet_core::value::sort::{SortKey, sort_key};
+use freshet_core::value::sort::{SortKey, digest_of_key, sort_key};
 use freshet_invalidation::{End, Window};
 
 use super::asked::{Asked, representation};
@@ -108,7 +108,8 @@ async fn find(app: &App, query: &Query, from: Position) -> Result<Fetched, Probl
 /// its part of it unknown.
 fn window(query: &Query, documents: &Documents) -> Window {
     let pattern = query.sort.pattern();
-    let place = |document: &RawDocument| SortKey::of(&sort_key(document, &pattern).ok()?);
+    let key = |document| sort_key(document, &pattern).ok();
+    let place = |document: &RawDocument| SortKey::of(&key(document)?);
     let limit = query.limit as usize;
     let first = documents
         .iter()
@@ -118,7 +119,7 @@ fn window(query: &Query, documents: &Documents) -> Window {
         let mut last_two = documents.iter().skip(limit.saturating_sub(1));
         Some(End {
             last: place(last_two.next()?)?,
-            witness: place(last_two.next()?),
+            witness: key(last_two.next()?).map(|key| digest_of_key(&key)),
         })
     });
     Window {

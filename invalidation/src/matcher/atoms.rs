@@ -41,7 +41,7 @@ struct Memo {
 #[derive(Debug, Default)]
 pub(super) struct Atoms {
     table: HashTable<AtomId>,
-    slots: Vec<Option<Box<Slot>>>,
+    slots: Vec<Option<Slot>>,
     free: Vec<AtomId>,
     event: u32,
     evaluations: u64,
@@ -70,12 +70,12 @@ impl Atoms {
         if let Some(shared) = paths.path(path) {
             atom.share_path(Arc::clone(shared));
         }
-        let slot = Some(Box::new(Slot {
+        let slot = Some(Slot {
             path,
             atom,
             users: 1,
             memo: Memo::default(),
-        }));
+        });
         let id = match self.free.pop() {
             Some(id) => {
                 slots[id as usize] = slot;

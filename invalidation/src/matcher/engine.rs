@@ -11,19 +11,20 @@ use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::notification::Effect;
 use freshet_core::predicate::{Predicate, Undecidable};
-use freshet_core::time::{Moment, Position};
+use freshet_core::time::Moment;
 use freshet_core::value::order_key::digest;
 
 use super::access::Chooser;
 use super::atoms::{Atoms, Side};
-use super::entry::{Copies, Entry, Shown};
+use super::entry::{Copies, Entry};
 use super::facts::{Facts, changed};
 use super::index::Index;
 use super::paths::{Paths, RootSet};
 use super::relation::{In, judge};
 use super::selectivity::Selectivity;
-use super::shapes::{Event, Shapes, Slot};
+use super::shapes::{Event, Shapes};
 use super::watch::Watch;
+use crate::registry::Worth;
 
 /// Of so many events one is learned from.
 const LEARN_EVERY: u32 = 8;
@@ -49,6 +50,8 @@ pub struct Matcher {
     pub(super) holders: Holders,
     pub(super) doubtful: HashSet<QueryId, FixedState>,
     event: u32,
+    /// By query the last event that it was a candidate of.
+    marks: Vec<u32>,
     candidates: Vec<QueryId>,
     work: Work,
 }
@@ -119,6 +122,7 @@ impl Matcher {
         let probes = self.chooser().choose(&expr).map(|access| access.probes);
         let id = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
+            self.marks.push(0);
             u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
         });
         match &probes {
@@ -133,12 +137,13 @@ impl Matcher {
             filter_roots,
             roots: filter_roots.union(shape_roots),
             shape,
-            mark: self.event,
             skips: watch.skips,
             copies: Copies::default(),
             key,
             home: home.map(Box::new),
             keep_until: Moment(0),
+            worth: Worth::default(),
+            retiring: false,
         });
         Ok(id)
     }
@@ -199,20 +204,22 @@ impl Matcher {
         self.gather(happened, differing, &mut before, &mut after);
         let mut event = Event::of(before.as_ref(), after.as_ref(), differing);
         let candidates = std::mem::take(&mut self.candidates);
-        for id in &candidates {
+        let mut next = 0;
+        while next < candidates.len() {
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                self.effect(*id, happened, now, &mut event, &mut before, &mut after)
-            }));
-            let effect = match outcome {
-                Ok(effect) => effect,
-                // One query's failure must not harm the others: it counts as touched.
-                Err(_) => {
-                    self.work.faults += 1;
-                    Some(Effect::Maybe)
+                while let Some(id) = candidates.get(next) {
+                    next += 1;
+                    if let Some(effect) =
+                        self.effect(*id, happened, now, &mut event, &mut before, &mut after)
+                    {
+                        touched(*id, effect);
+                    }
                 }
-            };
-            if let Some(effect) = effect {
-                touched(*id, effect);
+            }));
+            if outcome.is_err() {
+                // One query's failure must not harm the others: it counts as touched, and they go on.
+                self.work.faults += 1;
+                touched(candidates[next - 1], Effect::Maybe);
             }
         }
         self.work.candidates += candidates.len() as u64;
@@ -227,10 +234,7 @@ impl Matcher {
         self.atoms.next_event();
         self.event = self.event.wrapping_add(1);
         if self.event == 0 {
-            self.entries
-                .iter_mut()
-                .flatten()
-                .for_each(|entry| entry.mark = 0);
+            self.marks.fill(0);
             self.event = 1;
         }
         self.candidates.clear();
@@ -248,6 +252,7 @@ impl Matcher {
             index,
             paths,
             entries,
+            marks,
             candidates,
             event,
             state,
@@ -261,10 +266,10 @@ impl Matcher {
             return;
         }
         let mut add = |id: QueryId| {
-            if let Some(Some(entry)) = entries.get_mut(id as usize)
-                && entry.mark != *event
+            if let Some(mark) = marks.get_mut(id as usize)
+                && *mark != *event
             {
-                entry.mark = *event;
+                *mark = *event;
                 candidates.push(id);
             }
         };

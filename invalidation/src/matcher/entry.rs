@@ -14,6 +14,7 @@ use super::index::Probe;
 use super::paths::RootSet;
 use super::shapes::ShapeId;
 use super::window::Window;
+use crate::registry::Worth;
 
 /// The entry.
 #[derive(Debug)]
@@ -25,8 +26,6 @@ pub(crate) struct Entry {
     pub(super) filter_roots: RootSet,
     pub(super) roots: RootSet,
     pub(super) shape: ShapeId,
-    /// The last event that it was a candidate of.
-    pub(super) mark: u32,
     pub(super) skips: bool,
     pub(crate) copies: Copies,
     /// The resource that is touched.
@@ -34,6 +33,9 @@ pub(crate) struct Entry {
     /// Its collection, where that is not the one whose changes are matched.
     pub(crate) home: Option<Box<Namespace>>,
     pub(crate) keep_until: Moment,
+    pub(crate) worth: Worth,
+    /// It makes room for another one: it is not read anew.
+    pub(crate) retiring: bool,
 }
 
 /// The copies that are out, and the reads under way.
@@ -131,6 +133,10 @@ impl Copies {
         self.latest = None;
         self.window = None;
         self.members = Members::Known(None);
+    }
+
+    pub(crate) fn latest(&self) -> Option<Position> {
+        self.latest
     }
 
     /// Whether anything that happens can matter.

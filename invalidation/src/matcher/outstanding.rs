@@ -12,9 +12,10 @@ use super::shapes::Slot;
 
 impl Matcher {
     /// A read of the query begins.
-    pub(crate) fn begin(&mut self, id: QueryId, until: Moment) {
+    pub(crate) fn begin(&mut self, id: QueryId, until: Moment, now: Moment) {
         if let Some(entry) = self.entry_mut(id) {
             entry.copies.begin(until);
+            entry.worth.read(now);
             entry.keep_until = entry.keep_until.max(until);
             self.doubtful.insert(id);
         }
@@ -59,7 +60,7 @@ impl Matcher {
     }
 
     /// Copies read before `position` are stale.
-    pub(crate) fn invalidated(&mut self, id: QueryId, position: Position) {
+    pub(crate) fn invalidated(&mut self, id: QueryId, position: Position, now: Moment) {
         let Some(Some(entry)) = self.entries.get_mut(id as usize) else {
             return;
         };
@@ -67,10 +68,30 @@ impl Matcher {
             forget(&mut self.holders, member, id);
         }
         entry.copies.invalidated(position);
+        entry.worth.changed(now);
         for member in entry.copies.members() {
             self.holders.entry(member.clone()).or_default().insert(id);
         }
         self.doubt(id);
+    }
+
+    /// Of `count` queries from number `from` on, wrapping, the one that is worth least, and what.
+    pub(crate) fn least_of(&self, from: u32, count: u32, now: Moment) -> Option<(QueryId, f32)> {
+        let all = u32::try_from(self.entries.len()).unwrap_or(u32::MAX).max(1);
+        let looked_at = (0..count.min(all)).map(|at| from.wrapping_add(at) % all);
+        let rated = looked_at.filter_map(|id| {
+            let entry = self.entry(id)?;
+            let free = !entry.retiring && !entry.copies.is_pending(now);
+            free.then(|| (id, entry.worth.score(now)))
+        });
+        rated.min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// The query is not read anew.
+    pub(crate) fn retire(&mut self, id: QueryId) {
+        if let Some(entry) = self.entry_mut(id) {
+            entry.retiring = true;
+        }
     }
 
     /// Keeps the list of those who may hold anything.

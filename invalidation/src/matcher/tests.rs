@@ -5,7 +5,7 @@ use freshet_core::change::Image::{self, Absent, Known, Later, Unknown};
 use freshet_core::notification::Effect::{Add, Change as Changed, Maybe, Move, Remove};
 use freshet_core::query::{Filter, Projection, Sort};
 use freshet_core::value::path::Path;
-use freshet_core::value::sort::{Direction, SortKey, sort_key};
+use freshet_core::value::sort::{Direction, SortKey, digest_of_key, sort_key};
 
 use super::*;
 use crate::registry::{Images, Registry, RegistryLimits, Resource, Watched};
@@ -31,6 +31,7 @@ fn resource(key: &str, watch: Watch) -> Resource {
         namespace: namespace(),
         key: Key::from(key),
         watched: Watched::Query(watch),
+        hinted: false,
     }
 }
 
@@ -52,6 +53,7 @@ fn registry() -> Registry {
     Registry::new(RegistryLimits {
         active_max: 10,
         members_max: 100,
+        database_active_max: 100_000,
         ticket_ms: 30_000,
     })
 }
@@ -298,7 +300,7 @@ fn windowed(registry: &mut Registry, resource: &Resource, first: Option<i32>) {
         first: first.map(|x| key(1, x)),
         end: Some(End {
             last: key(3, 30),
-            witness: Some(key(7, 40)),
+            witness: Some(digest_of_key(&key(7, 40).values())),
         }),
     };
     registry.declare(&namespace(), Images::Both);
@@ -375,6 +377,7 @@ fn all_forms_of_a_record_are_touched() {
         namespace: namespace(),
         key: Key::from(format!("{record}?fields=x")),
         watched: Watched::Record,
+        hinted: false,
     };
     settled(&mut registry, &form, &[]);
     let got = touched(&mut registry, &change(5, Unknown, Unknown));

@@ -5,7 +5,7 @@
 use std::cmp::Ordering;
 
 use bson::RawBsonRef;
-use freshet_core::value::sort::{Pattern, SortKey, compare_keys};
+use freshet_core::value::sort::{Pattern, SortKey, compare_keys, digest_of_key};
 
 /// What an answer showed of the order of all that matches. Every part that is not known makes the window larger.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,8 +21,9 @@ pub struct Window {
 pub struct End {
     /// The last record that is shown.
     pub last: SortKey,
-    /// A record beyond: as long as it is there, there is a next page. Not known: any might have been the only one.
-    pub witness: Option<SortKey>,
+    /// A record beyond, by the digest of its place ([`digest_of_key`]): as long as it is there, there is a next page. Not
+    /// known: any might have been the only one.
+    pub witness: Option<u64>,
 }
 
 /// Where a record is.
@@ -39,10 +40,7 @@ impl Window {
         if let Some(end) = &self.end
             && end.last.compare(key, pattern) == Ordering::Less
         {
-            let witness = end
-                .witness
-                .as_ref()
-                .is_none_or(|witness| witness.compare(key, pattern) == Ordering::Equal);
+            let witness = end.witness.is_none_or(|known| known == digest_of_key(key));
             return Place::Beyond { witness };
         }
         match &self.first {
@@ -56,7 +54,7 @@ impl Window {
         if let Some(end) = &mut self.end
             && end.witness.is_some()
         {
-            end.witness = SortKey::of(key);
+            end.witness = Some(digest_of_key(key));
         }
     }
 

@@ -321,6 +321,8 @@ impl Inner {
 fn refused(why: Refused) -> NotCached {
     match why {
         Refused::Full => NotCached::Capacity,
+        Refused::Quota => NotCached::Quota,
+        Refused::Retiring => NotCached::Outweighed,
         Refused::Undecidable(_) => NotCached::Undecidable,
     }
 }

@@ -40,6 +40,12 @@ pub enum NotCached {
     /// As many queries are active, or copies outstanding, as may be.
     #[error("capacity")]
     Capacity,
+    /// As many queries of the database are active as may be.
+    #[error("database-quota")]
+    Quota,
+    /// The active list is full, and other queries are read more or change less.
+    #[error("outweighed")]
+    Outweighed,
     /// The sketch lost its state between begin and settle (rule C8).
     #[error("epoch-changed")]
     EpochChanged,
@@ -64,6 +70,8 @@ impl NotCached {
             NotCached::MatcherBehind => "matcher-behind",
             NotCached::Undecidable => "undecidable",
             NotCached::Capacity => "capacity",
+            NotCached::Quota => "database-quota",
+            NotCached::Outweighed => "outweighed",
             NotCached::EpochChanged => "epoch-changed",
             NotCached::ReadTooSlow => "read-too-slow",
             NotCached::ReadTooEarly => "read-too-early",

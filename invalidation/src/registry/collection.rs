@@ -53,6 +53,11 @@ impl Collection {
         &mut self.matcher
     }
 
+    /// How many queries there are.
+    pub(super) fn queries(&self) -> usize {
+        self.queries.len()
+    }
+
     /// Lists a query that the matcher has.
     pub(super) fn list(&mut self, key: &Key, id: QueryId) {
         let matcher = &self.matcher;
@@ -126,7 +131,7 @@ impl Collection {
         self.matcher
             .touched(happened, now, &mut |id, effect| found.push((id, effect)));
         let touched = found.into_iter().filter_map(|(id, effect)| {
-            self.matcher.invalidated(id, position);
+            self.matcher.invalidated(id, position, now);
             let entry = self.matcher.entry(id)?;
             Some(Touched {
                 key: entry.key.clone(),

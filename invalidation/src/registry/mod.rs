@@ -4,6 +4,7 @@
 mod collection;
 mod due;
 mod watched;
+mod worth;
 
 use std::collections::HashMap;
 
@@ -13,11 +14,18 @@ use freshet_core::predicate::Undecidable;
 use freshet_core::time::{Moment, Position};
 
 use self::due::Due;
+use self::worth::Demand;
 use crate::matcher::{QueryId, Shown};
 
 pub use collection::Collection;
 pub(crate) use collection::Touched;
 pub use watched::{Images, Resource, Watched};
+pub(crate) use worth::Worth;
+
+/// Queries looked at for one to retire.
+const LOOKED_AT: u32 = 16;
+/// Queries that may be on their way out at a time.
+const RETIRING_MAX: usize = 256;
 
 /// What may be active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +34,8 @@ pub struct RegistryLimits {
     pub active_max: usize,
     /// Members known per query; beyond it any change of unknown origin touches the query.
     pub members_max: usize,
+    /// Of one database at most.
+    pub database_active_max: usize,
     /// How long a ticket can be settled, milliseconds.
     pub ticket_ms: u64,
 }
@@ -36,6 +46,12 @@ pub enum Refused {
     /// No room for one more.
     #[error("as many resources are active as may be")]
     Full,
+    /// No room for one more of this database.
+    #[error("as many resources of the database are active as may be")]
+    Quota,
+    /// It makes room for another one.
+    #[error("other queries are worth more")]
+    Retiring,
     /// The matcher cannot decide it (rule C14).
     #[error(transparent)]
     Undecidable(#[from] Undecidable),
@@ -48,9 +64,26 @@ pub struct Registry {
     collections: HashMap<Namespace, Collection>,
     due: Due<Listed>,
     active: usize,
+    by_database: HashMap<Box<str>, usize>,
+    /// Of those that found no room.
+    demand: Demand,
+    /// Where the last query to retire was looked for.
+    looked: u32,
+    retiring: Vec<(Namespace, QueryId)>,
     /// Every change at or before it is matched, with what was active then.
     matched: Position,
     shape: u64,
+}
+
+/// A query that makes room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retiring {
+    /// Its collection.
+    pub namespace: Namespace,
+    /// Its key.
+    pub key: Key,
+    /// The latest position that a copy of it was read at.
+    pub after: Position,
 }
 
 /// Something with a term.
@@ -69,6 +102,10 @@ impl Registry {
             collections: HashMap::new(),
             due: Due::default(),
             active: 0,
+            by_database: HashMap::new(),
+            demand: Demand::default(),
+            looked: 0,
+            retiring: Vec::new(),
             matched: Position::ZERO,
             shape: 0,
         }
@@ -86,10 +123,9 @@ impl Registry {
             Watched::Record => self.begin_form(resource, until, now)?,
             Watched::Query(_) => {
                 let id = self.activate(resource, until, now)?;
-                let collection = self.collections.get_mut(&resource.namespace);
-                collection
-                    .into_iter()
-                    .for_each(|c| c.matcher().begin(id, until));
+                if let Some(collection) = self.collections.get_mut(&resource.namespace) {
+                    collection.matcher().begin(id, until, now);
+                }
             }
         }
         Ok(self.matched)
@@ -106,14 +142,14 @@ impl Registry {
             form.keep_until = form.keep_until.max(until);
             return Ok(());
         }
-        self.make_room(now)?;
+        self.make_room(resource, now)?;
         let collection = self
             .collections
             .entry(resource.namespace.clone())
             .or_default();
         if let (Some(form), Some(record)) = (collection.form(resource), resource.form_of()) {
             form.keep_until = until;
-            self.active += 1;
+            self.count(&resource.namespace, 1);
             let listed = Listed::Form(resource.namespace.clone(), record, resource.key.clone());
             self.due.put(until, listed);
         }
@@ -131,10 +167,15 @@ impl Registry {
             return Err(Refused::Full);
         };
         let known = self.collections.get(&resource.namespace);
-        if let Some(id) = known.and_then(|collection| collection.find(&resource.key)) {
-            return Ok(id);
+        if let Some((collection, id)) = known.and_then(|c| Some((c, c.find(&resource.key)?))) {
+            let retiring = collection.entry(id).is_some_and(|entry| entry.retiring);
+            return if retiring {
+                Err(Refused::Retiring)
+            } else {
+                Ok(id)
+            };
         }
-        self.make_room(now)?;
+        self.make_room(resource, now)?;
         let collection = self
             .collections
             .entry(resource.namespace.clone())
@@ -143,19 +184,84 @@ impl Registry {
             .matcher()
             .insert(resource.key.clone(), watch, None)?;
         collection.list(&resource.key, id);
-        self.active += 1;
+        self.count(&resource.namespace, 1);
         self.due
             .put(until, Listed::Query(resource.namespace.clone(), id));
         Ok(id)
     }
 
-    fn make_room(&mut self, now: Moment) -> Result<(), Refused> {
-        if self.active >= self.limits.active_max {
-            self.sweep(now);
+    /// # Errors
+    /// There is none. A query that is asked for often may have made another one retire: then there will be.
+    fn make_room(&mut self, resource: &Resource, now: Moment) -> Result<(), Refused> {
+        let of_database = self.by_database.get(resource.namespace.db());
+        if of_database.is_some_and(|count| *count >= self.limits.database_active_max) {
+            return Err(Refused::Quota);
         }
-        match self.active < self.limits.active_max {
-            true => Ok(()),
-            false => Err(Refused::Full),
+        let limit = match resource.hinted {
+            true => self.limits.active_max.saturating_mul(2),
+            false => self.limits.active_max,
+        };
+        if self.active < limit {
+            return Ok(());
+        }
+        self.sweep(now);
+        if self.active < limit {
+            return Ok(());
+        }
+        let wanted = f32::from(self.demand.ask(&resource.key));
+        self.retire_below(wanted, now);
+        Err(Refused::Full)
+    }
+
+    /// Lets the least of some queries retire if it is worth less.
+    fn retire_below(&mut self, wanted: f32, now: Moment) {
+        if self.retiring.len() >= RETIRING_MAX {
+            return;
+        }
+        let largest = self.collections.iter_mut().max_by_key(|(_, c)| c.queries());
+        let Some((namespace, collection)) = largest else {
+            return;
+        };
+        let found = collection.matcher().least_of(self.looked, LOOKED_AT, now);
+        self.looked = self.looked.wrapping_add(LOOKED_AT);
+        if let Some((id, score)) = found
+            && score < wanted
+        {
+            collection.matcher().retire(id);
+            self.retiring.push((namespace.clone(), id));
+        }
+    }
+
+    /// The queries that make room for others: their copies have to be stale before they are taken out.
+    pub fn retiring(&mut self) -> Vec<Retiring> {
+        let retiring = std::mem::take(&mut self.retiring).into_iter();
+        let known = retiring.filter_map(|(namespace, id)| {
+            let entry = self.collections.get(&namespace)?.entry(id)?;
+            Some(Retiring {
+                key: entry.key.clone(),
+                after: entry.copies.latest().unwrap_or(Position::ZERO),
+                namespace,
+            })
+        });
+        known.collect()
+    }
+
+    /// Its copies are stale now.
+    pub fn retire(&mut self, retired: &Retiring) {
+        if let Some(collection) = self.collections.get_mut(&retired.namespace)
+            && let Some(id) = collection.find(&retired.key)
+        {
+            collection.remove(id);
+            self.count(&retired.namespace, -1);
+        }
+    }
+
+    fn count(&mut self, namespace: &Namespace, change: isize) {
+        self.active = self.active.saturating_add_signed(change);
+        let of_database = self.by_database.entry(namespace.db().into()).or_default();
+        *of_database = of_database.saturating_add_signed(change);
+        if *of_database == 0 {
+            self.by_database.remove(namespace.db());
         }
     }
 
@@ -280,8 +386,12 @@ impl Registry {
     pub fn sweep(&mut self, now: Moment) {
         for listed in self.due.take(now) {
             match self.sweep_one(&listed, now) {
-                Some(keep_until) => self.due.put(keep_until, listed),
-                None => self.active -= 1,
+                Swept::Kept(until) => self.due.put(until, listed),
+                Swept::TakenOut => {
+                    let (Listed::Query(namespace, _) | Listed::Form(namespace, ..)) = &listed;
+                    self.count(namespace, -1);
+                }
+                Swept::Unknown => {}
             }
         }
         // Idle names make room. What the feed says about one is declared anew before its next read; until then the
@@ -290,24 +400,34 @@ impl Registry {
             .retain(|_, collection| !collection.is_empty());
     }
 
-    /// Until when it is kept; `None`: it was taken out.
-    fn sweep_one(&mut self, listed: &Listed, now: Moment) -> Option<Moment> {
+    fn sweep_one(&mut self, listed: &Listed, now: Moment) -> Swept {
+        let (Listed::Query(namespace, _) | Listed::Form(namespace, ..)) = listed;
+        let Some(collection) = self.collections.get_mut(namespace) else {
+            return Swept::Unknown;
+        };
         match listed {
-            Listed::Query(namespace, id) => {
-                let collection = self.collections.get_mut(namespace)?;
-                let keep_until = collection.entry(*id)?.keep_until;
-                if keep_until > now {
-                    return Some(keep_until);
+            Listed::Query(_, id) => match collection.entry(*id).map(|entry| entry.keep_until) {
+                Some(keep_until) if keep_until > now => Swept::Kept(keep_until),
+                Some(_) => {
+                    collection.remove(*id);
+                    Swept::TakenOut
                 }
-                collection.remove(*id);
-                None
-            }
-            Listed::Form(namespace, record, key) => {
-                let collection = self.collections.get_mut(namespace)?;
-                collection.sweep_form(record, key, now)
-            }
+                None => Swept::Unknown,
+            },
+            Listed::Form(_, record, key) => match collection.sweep_form(record, key, now) {
+                Some(keep_until) => Swept::Kept(keep_until),
+                None => Swept::TakenOut,
+            },
         }
     }
+}
+
+/// What sweeping came to. A query that retired is not known any more; its number may be another one's by now, which is
+/// then listed twice: harmless, since it is kept as long as it has to be.
+enum Swept {
+    Kept(Moment),
+    TakenOut,
+    Unknown,
 }
 
 #[cfg(test)]
@@ -319,6 +439,7 @@ mod tests {
         let mut registry = Registry::new(RegistryLimits {
             active_max: 10,
             members_max: 10,
+            database_active_max: 10,
             ticket_ms: 1_000,
         });
         let namespace = Namespace::new("shop", "products").expect("a name");
@@ -326,6 +447,7 @@ mod tests {
             key: Key::from("/v1/shop/products/a?fields=n"),
             namespace: namespace.clone(),
             watched: Watched::Record,
+            hinted: false,
         };
         registry.declare(&namespace, Images::Both);
         registry.begin(&resource, Moment(0)).expect("room");

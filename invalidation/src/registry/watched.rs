@@ -25,6 +25,8 @@ pub struct Resource {
     pub key: Key,
     /// How changes are matched with it.
     pub watched: Watched,
+    /// Active even where others find no room (up to twice as many).
+    pub hinted: bool,
 }
 
 impl Resource {

@@ -50,6 +50,7 @@ pub fn record(id: i32) -> Resource {
         namespace: namespace(),
         key: namespace().record_key(&format!("~{id}")),
         watched: Watched::Record,
+        hinted: false,
     }
 }
 
@@ -66,6 +67,7 @@ pub fn query() -> Resource {
             Projection::default(),
             false,
         )),
+        hinted: false,
     }
 }
 
