@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bson::RawBson;
 
 use super::bits::Bits;
+use super::literal::Literal;
 use super::regex::Matcher;
-use super::test::{Comparison, Members, Operand, Test};
+use super::test::{Compared, Comparison, Members, Test};
 use super::{Atom, Expr, Reason, Undecidable};
 use crate::query::{AllMember, Clause, ElemMatch, Filter, Operator};
 use crate::value::path::Path;
@@ -38,7 +39,7 @@ fn filters(members: &[Filter]) -> Result<Vec<Expr<Atom>>, Undecidable> {
 /// The tests an operator makes of what a path leads to, each for itself.
 fn tests(operator: &Operator) -> Result<Expr<Test>, Undecidable> {
     let compare = |comparison, value: &RawBson| {
-        Expr::Is(Test::Compare(comparison, Operand::new(value.clone())))
+        Expr::Is(Test::Compare(Compared::new(comparison, value.clone())))
     };
     Ok(match operator {
         Operator::Eq(value) => compare(Comparison::Eq, value),
@@ -78,8 +79,8 @@ fn all_member(member: &AllMember) -> Result<Expr<Test>, Undecidable> {
             Ok(Expr::Is(Test::Regex(Box::new(Matcher::of(regex)?))))
         }
         AllMember::Value(value) => {
-            let operand = Operand::new(value.clone());
-            Ok(Expr::Is(Test::Compare(Comparison::Eq, operand)))
+            let compared = Compared::new(Comparison::Eq, value.clone());
+            Ok(Expr::Is(Test::Compare(compared)))
         }
         AllMember::ElemMatch(inner) => elem_match(inner),
     }
@@ -97,13 +98,13 @@ fn members(members: &[RawBson]) -> Result<Members, Undecidable> {
     for member in members {
         match member {
             RawBson::RegularExpression(regex) => patterns.push(Matcher::of(regex)?),
-            value => values.push(value.clone()),
+            value => values.push(value.clone().into()),
         }
     }
-    let null = values.contains(&RawBson::Null);
+    let null = values.contains(&Literal::Null);
     Ok(Members {
-        values,
-        patterns,
+        values: values.into(),
+        patterns: patterns.into(),
         null,
     })
 }

@@ -8,7 +8,8 @@
 use std::cmp::Ordering;
 use std::hash::BuildHasherDefault;
 
-use bson::{RawArray, RawArrayBuf, RawBsonRef, RawDocument};
+use bson::raw::cstr;
+use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 use siphasher::sip::SipHasher13;
 
 use super::build::{array_as_document, empty};
@@ -107,7 +108,7 @@ pub fn compare_keys(a: &[RawBsonRef<'_>], b: &[RawBsonRef<'_>], pattern: &Patter
 /// The longest key that is kept, in bytes.
 const KEY_BYTES_MAX: usize = 1_024;
 
-/// A sort key to keep: the values, one after the other.
+/// A sort key to keep: a document of the values, without names.
 #[derive(Clone, PartialEq)]
 pub struct SortKey(Box<[u8]>);
 
@@ -115,14 +116,14 @@ impl SortKey {
     /// Keeps a key; `None`: it is too long.
     #[must_use]
     pub fn of(values: &[RawBsonRef<'_>]) -> Option<SortKey> {
-        let mut array = RawArrayBuf::new();
+        let mut kept = RawDocumentBuf::new();
         for value in values {
-            array.push(*value);
-            if array.as_bytes().len() > KEY_BYTES_MAX {
+            kept.append(cstr!(""), *value);
+            if kept.as_bytes().len() > KEY_BYTES_MAX {
                 return None;
             }
         }
-        Some(SortKey(array.as_bytes().into()))
+        Some(SortKey(kept.as_bytes().into()))
     }
 
     /// The values.

@@ -13,8 +13,9 @@ use freshet_core::notification::Effect;
 use freshet_core::predicate::{Predicate, Undecidable};
 use freshet_core::time::Moment;
 use freshet_core::value::order_key::digest;
+use freshet_core::value::path::Path;
 
-use super::access::Chooser;
+use super::access::{Chooser, Listing};
 use super::atoms::{Atoms, Side};
 use super::entry::{Copies, Entry};
 use super::facts::{Facts, changed};
@@ -115,27 +116,17 @@ impl Matcher {
             id
         });
         let shape = self.shapes.intern(&watch.shape, &mut self.paths);
-        let shape_roots = self
-            .shapes
-            .get(shape)
-            .map_or(RootSet::ALL, |slot| slot.roots);
-        let probes = self.chooser().choose(&expr).map(|access| access.probes);
+        let (listing, _) = self.chooser().choose(&expr);
         let id = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             self.marks.push(0);
             u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
         });
-        match &probes {
-            Some(probes) => probes
-                .iter()
-                .for_each(|probe| self.index.insert(*probe, id)),
-            None => self.index.insert_residual(id),
-        }
+        self.list(id, &listing);
         self.entries[id as usize] = Some(Entry {
             expr,
-            probes: probes.map(Vec::into_boxed_slice),
+            listing,
             filter_roots,
-            roots: filter_roots.union(shape_roots),
             shape,
             skips: watch.skips,
             copies: Copies::default(),
@@ -154,19 +145,39 @@ impl Matcher {
             return;
         };
         self.forget_holder(id, &entry);
-        match &entry.probes {
-            Some(probes) => {
-                for probe in probes {
-                    self.index.remove(*probe, id);
-                    self.paths.release(probe.path);
-                }
-            }
-            None => self.index.remove_residual(id),
-        }
+        self.unlist(id, &entry.listing);
         let (atoms, paths) = (&mut self.atoms, &mut self.paths);
         entry.expr.each(&mut |atom| atoms.release(*atom, paths));
         self.shapes.release(entry.shape, &mut self.paths);
         self.free.push(id);
+    }
+
+    fn list(&mut self, id: QueryId, listing: &Listing) {
+        if *listing == Listing::Residual {
+            return self.index.insert_residual(id);
+        }
+        for (mut probe, below) in self.chooser().probes(listing) {
+            if let Some(below) = below {
+                probe.path = self.paths.intern(&Path::new(&below));
+            }
+            self.index.insert(probe, id);
+        }
+    }
+
+    fn unlist(&mut self, id: QueryId, listing: &Listing) {
+        if *listing == Listing::Residual {
+            return self.index.remove_residual(id);
+        }
+        for (mut probe, below) in self.chooser().probes(listing) {
+            if let Some(below) = below {
+                let Some(path) = self.paths.known(&below) else {
+                    continue;
+                };
+                probe.path = path;
+                self.paths.release(path);
+            }
+            self.index.remove(probe, id);
+        }
     }
 
     /// The query.
@@ -320,11 +331,11 @@ impl Matcher {
             return None;
         }
         let both = before.is_some() && after.is_some();
-        let untouched = !entry.roots.meets(event.changed) && entry.roots != RootSet::ALL;
-        if both && untouched {
+        let slot = shapes.get(entry.shape)?;
+        let looked_at = entry.filter_roots.union(slot.roots);
+        if both && !looked_at.meets(event.changed) && slot.roots != RootSet::ALL {
             return None;
         }
-        let slot = shapes.get(entry.shape)?;
         let mut matches = |side, facts: &mut Facts<'_>| {
             In::from(
                 entry
@@ -373,10 +384,10 @@ impl Matcher {
         self.selectivity.turn();
     }
 
-    fn chooser(&mut self) -> Chooser<'_> {
+    fn chooser(&self) -> Chooser<'_> {
         Chooser {
             atoms: &self.atoms,
-            paths: &mut self.paths,
+            paths: &self.paths,
             selectivity: &self.selectivity,
             state: &self.state,
         }

@@ -9,8 +9,8 @@ use freshet_core::predicate::Expr;
 use freshet_core::time::{Moment, Position};
 use freshet_core::value::sort::Pattern;
 
+use super::access::Listing;
 use super::atoms::AtomId;
-use super::index::Probe;
 use super::paths::RootSet;
 use super::shapes::ShapeId;
 use super::window::Window;
@@ -20,11 +20,9 @@ use crate::registry::Worth;
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(super) expr: Expr<AtomId>,
-    /// Where it is listed; `None`: it is residual.
-    pub(super) probes: Option<Box<[Probe]>>,
-    /// The roots that the filter looks at, and those that anything of it does.
+    pub(super) listing: Listing,
+    /// The roots that the filter looks at.
     pub(super) filter_roots: RootSet,
-    pub(super) roots: RootSet,
     pub(super) shape: ShapeId,
     pub(super) skips: bool,
     pub(crate) copies: Copies,
@@ -44,8 +42,9 @@ pub(crate) struct Copies {
     /// Reads under way, of which nobody knows yet what they show, and until when they can still be settled.
     pending: u32,
     pending_until: Moment,
-    /// The latest position that a copy was read at. `None`: every copy that is out is stale.
-    latest: Option<Position>,
+    /// Whether a copy is out that is not stale, and the latest position that one was read at.
+    fresh: bool,
+    latest: Position,
     /// Unknown: the whole order.
     pub(super) window: Option<Box<Window>>,
     members: Members,
@@ -54,7 +53,9 @@ pub(crate) struct Copies {
 #[derive(Debug)]
 enum Members {
     /// Those of every outstanding copy, with the latest position they were read at.
-    Known(Option<Box<HashMap<Key, Position>>>),
+    Known(Box<HashMap<Key, Position>>),
+    /// No copy is out.
+    None,
     /// A copy is outstanding whose members are not known.
     Unknown,
 }
@@ -73,9 +74,10 @@ impl Default for Copies {
         Copies {
             pending: 0,
             pending_until: Moment(0),
-            latest: None,
+            fresh: false,
+            latest: Position::ZERO,
             window: None,
-            members: Members::Known(None),
+            members: Members::None,
         }
     }
 }
@@ -98,17 +100,23 @@ impl Copies {
         members_max: usize,
         pattern: &Pattern,
     ) {
-        let window = match (self.latest, self.window.take()) {
-            (None, _) => shown.window.clone(),
-            // A write that both copies were made before or after may lie between them and not be matched yet.
-            (Some(_), Some(known)) => known.union(shown.window.clone(), pattern),
-            (Some(_), None) => Window::default(),
+        let window = match (self.fresh, self.window.take()) {
+            (false, _) => shown.window.clone(),
+            // A write that lies between the two copies may not be matched yet.
+            (true, Some(known)) => known.union(shown.window.clone(), pattern),
+            (true, None) => Window::default(),
         };
         self.window = (window != Window::default()).then(|| Box::new(window));
-        self.latest = self.latest.max(Some(position));
+        self.latest = match self.fresh {
+            true => self.latest.max(position),
+            false => position,
+        };
+        self.fresh = true;
+        if let Members::None = self.members {
+            self.members = Members::Known(Box::default());
+        }
         match (shown.members, &mut self.members) {
             (Some(members), Members::Known(known)) => {
-                let known = known.get_or_insert_default();
                 if known.len() + members.len() > members_max {
                     self.members = Members::Unknown;
                     return;
@@ -124,24 +132,25 @@ impl Copies {
 
     /// Copies read before `position` are stale: what they show matters no more. Whether none is left.
     pub(crate) fn invalidated(&mut self, position: Position) {
-        if self.latest.is_some_and(|latest| latest >= position) {
-            if let Members::Known(Some(members)) = &mut self.members {
+        if self.fresh && self.latest >= position {
+            if let Members::Known(members) = &mut self.members {
                 members.retain(|_, read_at| *read_at >= position);
             }
             return;
         }
-        self.latest = None;
+        self.fresh = false;
         self.window = None;
-        self.members = Members::Known(None);
+        self.members = Members::None;
     }
 
-    pub(crate) fn latest(&self) -> Option<Position> {
+    /// The latest position that a copy was read at.
+    pub(crate) fn latest(&self) -> Position {
         self.latest
     }
 
     /// Whether anything that happens can matter.
     pub(super) fn is_live(&self, now: Moment) -> bool {
-        self.latest.is_some() || self.is_pending(now)
+        self.fresh || self.is_pending(now)
     }
 
     pub(crate) fn is_pending(&self, now: Moment) -> bool {
@@ -157,8 +166,8 @@ impl Copies {
     pub(super) fn may_hold(&self, record: &Key, now: Moment) -> bool {
         self.is_pending(now)
             || match &self.members {
-                Members::Known(Some(members)) => members.contains_key(record.as_str()),
-                Members::Known(None) => false,
+                Members::Known(members) => members.contains_key(record.as_str()),
+                Members::None => false,
                 Members::Unknown => true,
             }
     }
@@ -166,10 +175,10 @@ impl Copies {
     /// The records known to be in copies.
     pub(crate) fn members(&self) -> impl Iterator<Item = &Key> {
         match &self.members {
-            Members::Known(members) => members.as_deref(),
-            Members::Unknown => None,
+            Members::Known(members) => Some(members),
+            Members::None | Members::Unknown => None,
         }
         .into_iter()
-        .flat_map(HashMap::keys)
+        .flat_map(|members| members.keys())
     }
 }

@@ -131,11 +131,9 @@ impl Paths {
         }
     }
 
-    /// One user of a path more.
-    pub(super) fn share(&mut self, id: PathId) {
-        if let Some(Some(slot)) = self.paths.slots.get_mut(id as usize) {
-            slot.users += 1;
-        }
+    /// The number of a path that has users.
+    pub(super) fn known(&self, text: &str) -> Option<PathId> {
+        self.paths.by_text.get(text).copied()
     }
 
     /// The number of a root, for one user more.

@@ -401,3 +401,10 @@ fn the_active_list_is_bounded_and_forgets_only_what_cannot_be_outstanding() {
     assert!(registry.begin(&more, Moment(90_000)).is_ok());
     assert_eq!(registry.len(), 1 + 1, "q3 is being read again");
 }
+
+#[test]
+fn what_every_query_costs_stays_small() {
+    assert!(size_of::<Entry>() <= 160, "{}", size_of::<Entry>());
+    let atom = size_of::<freshet_core::predicate::Atom>();
+    assert!(atom <= 40, "{atom}");
+}

@@ -239,7 +239,7 @@ impl Registry {
             let entry = self.collections.get(&namespace)?.entry(id)?;
             Some(Retiring {
                 key: entry.key.clone(),
-                after: entry.copies.latest().unwrap_or(Position::ZERO),
+                after: entry.copies.latest(),
                 namespace,
             })
         });
