@@ -194,6 +194,7 @@ fn add(matcher: &mut Matcher, asked: Asked) -> anyhow::Result<u32> {
     let shown = Shown {
         members: None,
         window: asked.window,
+        joined: Vec::new(),
     };
     matcher.settle(id, &shown, Position(1), 0, Moment(u64::MAX));
     Ok(id)

@@ -119,6 +119,7 @@ impl Asked {
             namespace: self.namespace().clone(),
             key,
             watched,
+            joins: Vec::new(),
             hinted: false,
         }
     }

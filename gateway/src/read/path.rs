@@ -78,6 +78,7 @@ pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
         lifetimes,
         members: &fetched.members,
         window: fetched.window.clone(),
+        joined: Vec::new(),
     };
     if let Err(no) = app.pipeline.settle(ticket, read).await {
         app.metrics.not_cached(no.word());
