@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use bson::RawDocument;
+use freshet_core::aggregate::ANSWER_DOCUMENTS_MAX;
 use freshet_core::freshness::ResourceKind;
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::notification::Representation;
 use freshet_core::predicate::Predicate;
 use freshet_core::query::{
-    CountQuery, Direction, Filter, Query, QueryError, RecordRequest, Sort, View,
+    AggregateQuery, CountQuery, Direction, Filter, Query, QueryError, RecordRequest, Sort, View,
 };
 use freshet_core::value::path::Path;
 use freshet_core::value::sort::{self, compare_keys, sort_key};
@@ -29,6 +30,8 @@ pub enum Asked {
     Query(Box<Query>),
     /// For a count.
     Count(CountQuery),
+    /// For what a pipeline makes of a collection.
+    Aggregate(Box<AggregateQuery>),
 }
 
 impl Asked {
@@ -48,6 +51,8 @@ impl Asked {
                 Query::parse(&namespace, params).map(|query| Asked::Query(Box::new(query)))
             }
             Route::Count(namespace) => CountQuery::parse(&namespace, params).map(Asked::Count),
+            Route::Aggregate(namespace) => AggregateQuery::parse(&namespace, params)
+                .map(|aggregate| Asked::Aggregate(Box::new(aggregate))),
             _ => return Err(Problem::no_such_path()),
         }
         .map_err(refused)
@@ -60,6 +65,7 @@ impl Asked {
             Asked::Record(record) => &record.namespace,
             Asked::Query(query) => &query.namespace,
             Asked::Count(count) => &count.namespace,
+            Asked::Aggregate(aggregate) => &aggregate.namespace,
         }
     }
 
@@ -70,6 +76,7 @@ impl Asked {
             Asked::Record(record) => record.key(),
             Asked::Query(query) => query.key(),
             Asked::Count(count) => count.key(),
+            Asked::Aggregate(aggregate) => aggregate.key(),
         }
     }
 
@@ -85,7 +92,23 @@ impl Asked {
     /// The operator that only the database can decide, if the filter has one.
     #[must_use]
     pub fn database_only(&self) -> Option<&'static str> {
-        self.filter().and_then(Filter::database_only)
+        match self {
+            Asked::Aggregate(aggregate) => aggregate.pipeline.database_only(),
+            _ => self.filter().and_then(Filter::database_only),
+        }
+    }
+
+    /// The other collections that the answer shows documents of.
+    #[must_use]
+    pub fn joined(&self) -> Vec<Namespace> {
+        let Asked::Aggregate(aggregate) = self else {
+            return Vec::new();
+        };
+        let joined = aggregate.pipeline.joined_collections();
+        joined
+            .iter()
+            .filter_map(|from| Namespace::new(aggregate.namespace.db(), from).ok())
+            .collect()
     }
 
     /// What the collection's rule limits further than the protocol does.
@@ -97,7 +120,23 @@ impl Asked {
             && rule.database_only == DatabaseOnly::Deny
         {
             let detail = format!("{operator} is not allowed on this collection");
-            return Err(Problem::malformed(detail).of_parameter("filter"));
+            let parameter = match self {
+                Asked::Aggregate(_) => "pipeline",
+                _ => "filter",
+            };
+            return Err(Problem::malformed(detail).of_parameter(parameter));
+        }
+        if let Asked::Aggregate(aggregate) = self {
+            let documents_max = aggregate.pipeline.documents_max();
+            if rule.limit_max < ANSWER_DOCUMENTS_MAX
+                && documents_max.is_none_or(|most| most > u64::from(rule.limit_max))
+            {
+                let detail = format!(
+                    "this collection answers at most {} documents: end the pipeline with $limit",
+                    rule.limit_max
+                );
+                return Err(Problem::malformed(detail).of_parameter("pipeline"));
+            }
         }
         if let Asked::Query(query) = self {
             if query.limit > rule.limit_max {
@@ -129,6 +168,7 @@ impl Asked {
                 skips: query.effective_skip() > 0,
             },
             Asked::Count(count) => Watched::Count(matcher(&count.filter)?),
+            Asked::Aggregate(_) => return Err(NotCached::Undecidable),
         };
         Ok(Resource {
             namespace: self.namespace().clone(),
@@ -139,7 +179,7 @@ impl Asked {
 
     fn filter(&self) -> Option<&Filter> {
         match self {
-            Asked::Record(_) => None,
+            Asked::Record(_) | Asked::Aggregate(_) => None,
             Asked::Query(query) => Some(&query.filter),
             Asked::Count(count) => Some(&count.filter),
         }

@@ -2,10 +2,11 @@
 
 use bson::{RawDocument, RawDocumentBuf};
 use bytes::Bytes;
+use freshet_core::aggregate::ANSWER_DOCUMENTS_MAX;
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::notification::Representation;
-use freshet_core::query::{Query, Rep};
+use freshet_core::query::{AggregateQuery, Query, Rep};
 use freshet_core::time::Position;
 use freshet_core::value::ejson::{self, Mode};
 use freshet_core::value::id::RecordId;
@@ -62,11 +63,29 @@ pub async fn fetch(app: &App, asked: &Asked, from: Position) -> Result<Fetched, 
                     members: Vec::new(),
                 })
             }
+            Asked::Aggregate(query) => aggregate(app, query, from).await,
         }
     };
     tokio::time::timeout(app.settings.limits.read_timeout, reading)
         .await
         .map_err(|_| Problem::new(Kind::Unavailable, "the database did not answer in time"))?
+}
+
+/// The plan lets one document more through than may be answered: that one says that there are too many.
+async fn aggregate(app: &App, query: &AggregateQuery, from: Position) -> Result<Fetched, Problem> {
+    let plan = query.pipeline.plan();
+    let found = app.store.aggregate(&query.namespace, &plan, from).await?;
+    if found.documents.len() > ANSWER_DOCUMENTS_MAX as usize {
+        let detail = format!(
+            "the answer has more than {ANSWER_DOCUMENTS_MAX} documents: end the pipeline with $limit"
+        );
+        return Err(Problem::malformed(detail).of_parameter("pipeline"));
+    }
+    Ok(Fetched {
+        body: items(found.documents.iter(), query.rep),
+        position: found.position,
+        members: Vec::new(),
+    })
 }
 
 /// One more than asked for: whether it is there decides whether there is a next page.
@@ -151,8 +170,12 @@ pub fn document_body(document: &RawDocument, rep: Rep) -> Bytes {
 /// Several documents as the body of an insert's answer.
 #[must_use]
 pub fn items_body(documents: &[RawDocumentBuf], rep: Rep) -> Bytes {
+    items(documents.iter().map(|document| &**document), rep)
+}
+
+fn items<'d>(documents: impl Iterator<Item = &'d RawDocument>, rep: Rep) -> Bytes {
     let mut body = b"{\"items\":[".to_vec();
-    for (index, document) in documents.iter().enumerate() {
+    for (index, document) in documents.enumerate() {
         if index > 0 {
             body.push(b',');
         }

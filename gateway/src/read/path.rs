@@ -38,9 +38,15 @@ pub struct Request<'a> {
 pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
     let wanted = request.wanted;
     let asked = Asked::parse(request.route, &request.params)?;
-    let (rule, scope) = app
+    let (rule, mut scope) = app
         .access
         .check(asked.namespace(), Right::Read, wanted.headers)?;
+    for joined in asked.joined() {
+        // One private part makes the whole private.
+        if app.access.check(&joined, Right::Read, wanted.headers)?.1 == Scope::Private {
+            scope = Scope::Private;
+        }
+    }
     asked.check(rule)?;
     let key = asked.key();
     if let Err(reason) = admit(app, &asked, scope, &key) {
@@ -124,6 +130,9 @@ fn admit(app: &App, asked: &Asked, scope: Scope, key: &Key) -> Result<(), &'stat
     }
     if asked.database_only().is_some() {
         return Err("database-only");
+    }
+    if matches!(asked, Asked::Aggregate(_)) {
+        return Err("aggregate-not-indexed");
     }
     match &app.doorkeeper {
         Some(doorkeeper) if !doorkeeper.admits(key.as_str(), app.clock.now()) => {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use freshet_core::aggregate::Plan;
 use freshet_core::name::Namespace;
 use freshet_core::time::Position;
 use freshet_invalidation::ingest::port::Source;
@@ -67,7 +68,7 @@ impl Store for EmbeddedStore {
     async fn aggregate(
         &self,
         _namespace: &Namespace,
-        _pipeline: &[RawDocumentBuf],
+        _pipeline: &Plan,
         _at_least: Position,
     ) -> Result<Found, StoreError> {
         Err(StoreError::Unsupported(
