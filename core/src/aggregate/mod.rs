@@ -5,10 +5,12 @@
 //! it is spelled in a key, in which order documents go through it, and which stored fields its answer shows.
 
 mod error;
+pub mod evaluate;
 mod expression;
 mod join;
 mod order;
 mod parse;
+mod sum;
 mod write;
 
 use bson::RawBson;

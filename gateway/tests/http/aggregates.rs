@@ -11,6 +11,7 @@ async fn servers(access: &str) -> Vec<(Server, String)> {
     let settings = [("store", mongo.as_str()), ("access", access)];
     vec![
         (Server::start(&settings), fresh_database_name()),
+        (Server::start(&[("access", access)]), fresh_database_name()),
     ]
 }
 

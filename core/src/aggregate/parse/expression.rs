@@ -96,6 +96,15 @@ fn call(name: &str, operand: RawBsonRef<'_>) -> Result<Expression, PipelineError
             format!("{} is not an expression that is answered here", shown(name)),
         )
     })?;
+    if let (Function::Year | Function::Month | Function::DayOfMonth, RawBsonRef::Document(form)) =
+        (function, operand)
+        && operator(form)?.is_none()
+    {
+        // Its long form has a time zone, whose rules change.
+        return Err(PipelineError::operand(format!(
+            "{name} takes a date, in UTC"
+        )));
+    }
     let arguments = match operand {
         RawBsonRef::Array(_) => match expression(operand)? {
             Expression::Array(members) => members,
