@@ -193,7 +193,7 @@ impl Expression {
     }
 
     /// Itself and everything in it.
-    fn visit<'e>(&'e self, seen: &mut impl FnMut(&'e Expression)) {
+    pub(super) fn visit<'e>(&'e self, seen: &mut impl FnMut(&'e Expression)) {
         seen(self);
         match self {
             Expression::Document(fields) => {

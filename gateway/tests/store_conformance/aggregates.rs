@@ -36,6 +36,8 @@ struct Pair {
     same: usize,
     refused: usize,
     undecided: usize,
+    /// Whether MongoDB may get round an error by moving a `$match` to before what fails.
+    moves: bool,
 }
 
 impl Pair {
@@ -51,6 +53,7 @@ impl Pair {
             same: 0,
             refused: 0,
             undecided: 0,
+            moves: false,
         }
     }
 
@@ -73,6 +76,9 @@ impl Pair {
             }
             (_, Err(StoreError::Unsupported(_))) => self.undecided += 1,
             (Err(StoreError::BadRequest(_)), Err(StoreError::BadRequest(_))) => self.refused += 1,
+            (Ok(_), Err(StoreError::BadRequest(_))) if self.moves && json.contains("$match") => {
+                self.undecided += 1;
+            }
             (mongo, embedded) => panic!("{json}\nMongoDB: {mongo:?}\nembedded: {embedded:?}"),
         }
     }
@@ -232,6 +238,7 @@ async fn s9_sums_of_doubles_are_the_servers() {
 #[tokio::test]
 async fn random_pipelines_answer_alike() {
     let mut pair = Pair::of(&nasty::records(), &others()).await;
+    pair.moves = true;
     for seed in [1, 2, rand::random_range(0..u64::MAX)] {
         println!("seed {seed}");
         let mut random = Random(StdRng::seed_from_u64(seed));
@@ -339,12 +346,12 @@ impl Random {
                 self.one(&["0", "1", "-1"])
             ),
             9 => format!(
-                r#"{{"{}":{a}}}"#,
+                r#"{{"{}":[{a}]}}"#,
                 self.one(&["$isArray", "$isNumber", "$type"])
             ),
             10 => format!(r#"[{a},{b}]"#),
-            11 => format!(r#"{{"$cond":[{{"$isNumber":{a}}},{{"$abs":{a}}},{b}]}}"#),
-            12 => format!(r#"{{"$cond":[{{"$isArray":{a}}},{{"$size":{a}}},{c}]}}"#),
+            11 => format!(r#"{{"$cond":[{{"$isNumber":[{a}]}},{{"$abs":[{a}]}},{b}]}}"#),
+            12 => format!(r#"{{"$cond":[{{"$isArray":[{a}]}},{{"$size":[{a}]}},{c}]}}"#),
             _ => format!(r#"{{"$or":[{a},{b}]}}"#),
         }
     }

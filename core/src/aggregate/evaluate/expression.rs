@@ -54,6 +54,19 @@ pub(in crate::aggregate) fn evaluate(
     }
 }
 
+/// Evaluates what is constant in an expression, as the server does before it looks at any document: what fails
+/// then fails even where it would never be reached.
+pub(super) fn check_constants(expression: &Expression) -> Result<(), Failure> {
+    let mut checked = Ok(());
+    expression.visit(&mut |inner| {
+        let calls = matches!(inner, Expression::Call(..) | Expression::Switch { .. });
+        if checked.is_ok() && calls && inner.is_constant() {
+            checked = evaluate(inner, crate::value::empty()).map(drop);
+        }
+    });
+    checked
+}
+
 /// Those whose arguments are not all evaluated first.
 fn called(
     function: Function,
@@ -68,7 +81,10 @@ fn called(
         },
         (Function::And | Function::Or, arguments) => {
             let stops = function == Function::Or;
-            for argument in arguments {
+            // The server looks at constants first: where one decides, nothing else is evaluated.
+            let (mut varying, mut constants) = (Vec::new(), Vec::new());
+            number::flatten(function, arguments, &mut varying, &mut constants);
+            for argument in constants.into_iter().chain(varying) {
                 if truth_of(argument)? == stops {
                     return Ok(Some(RawBson::Boolean(stops)));
                 }
@@ -84,6 +100,16 @@ fn called(
                 }
             }
             Ok(value)
+        }
+        (Function::Concat, arguments) => {
+            let mut values = Vec::with_capacity(arguments.len());
+            for argument in arguments {
+                values.push(evaluate(argument, root)?);
+                if values.last().is_some_and(is_nullish) {
+                    break;
+                }
+            }
+            call::call(function, &values)
         }
         (Function::Add | Function::Multiply, arguments) => {
             number::series(function, arguments, root)

@@ -26,6 +26,10 @@ pub(super) fn series(
     let mut values = Vec::with_capacity(varying.len() + 1);
     for argument in varying {
         values.push(evaluate(argument, root)?);
+        if values.last().is_some_and(is_nullish) {
+            // The answer, unless something before it is no number; the rest is not evaluated.
+            return combined(function, &values);
+        }
     }
     if !constants.is_empty() {
         let constants = constants
@@ -40,7 +44,8 @@ pub(super) fn series(
     combined(function, &values)
 }
 
-fn flatten<'e>(
+/// The arguments of a function and of the same function within, those that are constant apart.
+pub(super) fn flatten<'e>(
     function: Function,
     arguments: &'e [Expression],
     varying: &mut Vec<&'e Expression>,

@@ -3,9 +3,10 @@
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::super::write::document;
-use super::super::{Join, Reshape, Sort, Stage, Tie, Unwind};
+use super::super::{Field, Fields, Join, Reshape, Sort, Stage, Tie, Unwind};
 use super::Failure;
 use super::accumulate::{Groups, Ordered};
+use super::expression::check_constants;
 use super::reshape::{nested, reshape, with_nested};
 use super::run::{Budget, Collections, joined};
 use crate::predicate::Predicate;
@@ -59,9 +60,18 @@ fn one(stage: &Stage) -> Result<Work<'_>, Failure> {
         Stage::Match(filter) => Work::Match(
             Predicate::compile(filter).map_err(|error| Failure::undecided(error.to_string()))?,
         ),
-        Stage::Reshape(reshape) => Work::Reshape(reshape),
+        Stage::Reshape(reshape) => {
+            check_fields(&reshape.fields)?;
+            Work::Reshape(reshape)
+        }
         Stage::Unwind(unwind) => Work::Unwind(unwind),
-        Stage::Group(group) => Work::Group(Groups::new(group)),
+        Stage::Group(group) => {
+            check_constants(&group.id)?;
+            for (_, _, operand) in &group.fields {
+                check_constants(operand)?;
+            }
+            Work::Group(Groups::new(group))
+        }
         Stage::Sort(sort) => Work::Sort(Sorting::new(sort)),
         Stage::Skip(n) => Work::Skip(*n),
         Stage::Limit(n) => Work::Limit(*n),
@@ -78,6 +88,14 @@ fn one(stage: &Stage) -> Result<Work<'_>, Failure> {
             });
             Work::Facet(branches.collect::<Result<_, Failure>>()?)
         }
+    })
+}
+
+fn check_fields(fields: &Fields) -> Result<(), Failure> {
+    fields.0.iter().try_for_each(|(_, field)| match field {
+        Field::Named => Ok(()),
+        Field::Computed(computed) => check_constants(computed),
+        Field::Within(within) => check_fields(within),
     })
 }
 
