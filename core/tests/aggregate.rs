@@ -440,3 +440,368 @@ fn a_request_has_a_key() {
     assert_eq!(stage.kind, QueryErrorKind::Pipeline(Kind::Stage));
     assert_eq!(stage.pointer, "/0/$out");
 }
+
+/// What a plan runs: the stages it adds are those that say the order.
+const PLANS: [(&str, &str); 17] = [
+    ("[]", r#"[{"$sort":{"_id":1}},{"$limit":1001}]"#),
+    (
+        r#"[{"$match":{"a":1}},{"$project":{"b":1}}]"#,
+        r#"[{"$match":{"a":1}},{"$sort":{"_id":1}},{"$project":{"_id":1,"b":1}},{"$limit":1001}]"#,
+    ),
+    (
+        r#"[{"$match":{"a":1}},{"$limit":5}]"#,
+        r#"[{"$match":{"a":1}},{"$sort":{"_id":1}},{"$limit":5}]"#,
+    ),
+    (
+        r#"[{"$limit":1001}]"#,
+        r#"[{"$sort":{"_id":1}},{"$limit":1001},{"$limit":1001}]"#,
+    ),
+    (r#"[{"$count":"n"}]"#, r#"[{"$count":"n"}]"#),
+    (
+        r#"[{"$sort":{"a":1}},{"$limit":5}]"#,
+        r#"[{"$sort":{"a":1,"_id":1}},{"$limit":5}]"#,
+    ),
+    (
+        r#"[{"$sort":{"_id":-1,"a":1}},{"$limit":5}]"#,
+        r#"[{"$sort":{"_id":-1,"a":1}},{"$limit":5}]"#,
+    ),
+    (
+        r#"[{"$group":{"_id":null,"n":{"$sum":"$a"}}}]"#,
+        r#"[{"$group":{"_id":null,"n":{"$sum":"$a"}}},{"$limit":1001}]"#,
+    ),
+    (
+        r#"[{"$group":{"_id":{"$year":"$d"},"n":{"$sum":1}}}]"#,
+        r#"[{"$group":{"_id":{"$year":["$d"]},"n":{"$sum":1}}},{"$sort":{"_id":1}},{"$limit":1001}]"#,
+    ),
+    (
+        r#"[{"$group":{"_id":"$a","n":{"$sum":1}}}]"#,
+        r#"[{"$group":{"_id":"$a","n":{"$sum":1}}},{"$set":{"__freshet":{"whole":"$_id"}}},{"$sort":{"__freshet":1}},{"$unset":"__freshet"},{"$limit":1001}]"#,
+    ),
+    (
+        r#"[{"$group":{"_id":{"a":"$a"}}},{"$count":"n"}]"#,
+        r#"[{"$group":{"_id":{"a":"$a"}}},{"$count":"n"}]"#,
+    ),
+    (
+        r#"[{"$sortByCount":"$a"},{"$limit":3}]"#,
+        r#"[{"$group":{"_id":"$a","count":{"$sum":1}}},{"$set":{"__freshet":{"whole":"$_id"}}},{"$sort":{"count":-1,"__freshet":1}},{"$unset":"__freshet"},{"$limit":3}]"#,
+    ),
+    (
+        r#"[{"$group":{"_id":null,"all":{"$push":"$a"},"set":{"$addToSet":"$a"}}}]"#,
+        r#"[{"$sort":{"_id":1}},{"$group":{"_id":null,"all":{"$push":"$a"},"set":{"$addToSet":"$a"}}},{"$set":{"set":{"$sortArray":{"input":"$set","sortBy":1}}}},{"$limit":1001}]"#,
+    ),
+    (
+        r#"[{"$unwind":"$t"},{"$group":{"_id":null,"n":{"$sum":1}}},{"$limit":1}]"#,
+        r#"[{"$unwind":"$t"},{"$group":{"_id":null,"n":{"$sum":1}}},{"$limit":1}]"#,
+    ),
+    (
+        r#"[{"$facet":{"n":[{"$count":"n"}],"g":[{"$group":{"_id":{"x":"$a"}}}]}}]"#,
+        r#"[{"$facet":{"n":[{"$count":"n"}],"g":[{"$group":{"_id":{"x":"$a"}}},{"$sort":{"_id":1}}]}}]"#,
+    ),
+    (
+        r#"[{"$match":{"a":1}},{"$facet":{"n":[{"$count":"n"}],"f":[{"$limit":2}]}}]"#,
+        r#"[{"$match":{"a":1}},{"$sort":{"_id":1}},{"$facet":{"n":[{"$count":"n"}],"f":[{"$limit":2}]}}]"#,
+    ),
+    (
+        r#"[{"$lookup":{"from":"c","localField":"a","foreignField":"b","as":"d"}},{"$limit":1}]"#,
+        r#"[{"$sort":{"_id":1}},{"$lookup":{"from":"c","localField":"a","foreignField":"b","as":"d","pipeline":[{"$sort":{"_id":1}}]}},{"$limit":1}]"#,
+    ),
+];
+
+#[test]
+fn a_plan_says_the_order_wherever_it_shows() {
+    for (json, planned) in PLANS {
+        let documents = pipeline(json).plan().documents();
+        let mut text = Vec::new();
+        let array: RawArrayBuf = documents.into_iter().collect();
+        ejson::write_value(
+            bson::RawBsonRef::Array(&array),
+            ejson::Mode::Relaxed,
+            &mut text,
+        );
+        assert_eq!(String::from_utf8(text).unwrap(), planned, "{json}");
+    }
+}
+
+#[test]
+fn an_order_that_nothing_defines_is_told() {
+    for (json, matters) in [
+        (r#"[{"$sort":{"a":1}},{"$limit":1}]"#, false),
+        (r#"[{"$unwind":"$t"}]"#, false),
+        (r#"[{"$unwind":"$t"},{"$limit":3}]"#, false),
+        (r#"[{"$unwind":"$t"},{"$sort":{"t":1}},{"$limit":3}]"#, true),
+        (r#"[{"$unwind":"$t"},{"$sort":{"t":1}}]"#, true),
+        (
+            r#"[{"$unwind":"$t"},{"$sort":{"t":1}},{"$count":"n"}]"#,
+            false,
+        ),
+        (
+            r#"[{"$unwind":"$t"},{"$sort":{"t":1}},{"$group":{"_id":"$t","n":{"$sum":1}}}]"#,
+            false,
+        ),
+        (
+            r#"[{"$unwind":"$t"},{"$sort":{"t":1}},{"$group":{"_id":"$t","n":{"$first":"$a"}}}]"#,
+            true,
+        ),
+        (
+            r#"[{"$unwind":"$t"},{"$group":{"_id":"$t","n":{"$sum":1}}},{"$sort":{"n":1}}]"#,
+            false,
+        ),
+        (r#"[{"$project":{"_id":0,"a":1}},{"$sort":{"a":1}}]"#, true),
+        (r#"[{"$project":{"a":1}},{"$sort":{"a":1}}]"#, false),
+        (r#"[{"$project":{"_id":"$a"}},{"$sort":{"_id":1}}]"#, true),
+        (r#"[{"$set":{"_id":1}},{"$sort":{"a":1}}]"#, true),
+        (r#"[{"$unset":"_id"},{"$limit":1}]"#, false),
+        (r#"[{"$limit":1},{"$unwind":"$t"},{"$sort":{"t":1}}]"#, true),
+        (
+            r#"[{"$limit":1},{"$unset":"_id"},{"$sort":{"t":1}}]"#,
+            false,
+        ),
+        (
+            r#"[{"$facet":{"x":[{"$unwind":"$t"},{"$sort":{"t":1}}]}}]"#,
+            true,
+        ),
+    ] {
+        assert_eq!(pipeline(json).order_matters(), matters, "{json}");
+    }
+}
+
+/// What answers depend on besides their leading filter; `*` is the whole document.
+const DEPENDENCIES: [(&str, &str); 34] = [
+    ("[]", "*"),
+    (r#"[{"$match":{"a":1}},{"$count":"n"}]"#, ""),
+    (
+        r#"[{"$match":{"a":1}},{"$group":{"_id":"$cat","n":{"$sum":1}}}]"#,
+        "cat",
+    ),
+    (
+        r#"[{"$group":{"_id":"$cat","n":{"$sum":"$price"}}}]"#,
+        "cat,price",
+    ),
+    (r#"[{"$project":{"a":1}}]"#, "_id,a"),
+    (r#"[{"$project":{"a":1,"_id":0}}]"#, "a"),
+    (r#"[{"$project":{"a.b":1,"_id":0}}]"#, "a.b"),
+    (
+        r#"[{"$project":{"a.b":1,"_id":0}},{"$project":{"x":"$a.b.c"}}]"#,
+        "a.b",
+    ),
+    (r#"[{"$project":{"a":0}}]"#, "*"),
+    (
+        r#"[{"$unset":"a"},{"$group":{"_id":null,"s":{"$sum":"$a"},"t":{"$sum":"$b"}}}]"#,
+        "b",
+    ),
+    (
+        r#"[{"$set":{"x":"$a.b"}},{"$group":{"_id":"$x"}}]"#,
+        "a.b,x",
+    ),
+    (
+        r#"[{"$set":{"x":{"$add":["$a","$b"]}}},{"$project":{"_id":0,"x":1}}]"#,
+        "a,b,x",
+    ),
+    (
+        r#"[{"$set":{"x.y":"$a"}},{"$project":{"_id":0,"x.y":1}}]"#,
+        "a,x",
+    ),
+    (
+        r#"[{"$set":{"x.y":"$a"}},{"$project":{"_id":0,"z":"$x.y"}}]"#,
+        "a,x",
+    ),
+    (
+        r#"[{"$set":{"a":"$b"}},{"$project":{"_id":0,"a":1}}]"#,
+        "a,b",
+    ),
+    (
+        r#"[{"$set":{"x":"$$ROOT"}},{"$project":{"_id":0,"x":1}}]"#,
+        "*",
+    ),
+    (
+        r#"[{"$sort":{"a":1}},{"$limit":5},{"$project":{"_id":0,"b":1}}]"#,
+        "a,b",
+    ),
+    (
+        r#"[{"$sort":{"a":1}},{"$match":{"c":1}},{"$project":{"_id":0,"b":1}}]"#,
+        "a,b",
+    ),
+    (
+        r#"[{"$limit":5},{"$match":{"c":1}},{"$project":{"_id":0,"b":1}}]"#,
+        "b,c",
+    ),
+    (
+        r#"[{"$limit":5},{"$match":{"c.0.d":1}},{"$count":"n"}]"#,
+        "c",
+    ),
+    (r#"[{"$sort":{"c.0.d":1}},{"$project":{"_id":1}}]"#, "_id,c"),
+    (
+        r#"[{"$unwind":"$t"},{"$group":{"_id":"$t.u","n":{"$sum":1}}}]"#,
+        "t",
+    ),
+    (r#"[{"$unwind":"$t"},{"$count":"n"}]"#, "t"),
+    (
+        r#"[{"$unwind":{"path":"$t","includeArrayIndex":"i"}},{"$group":{"_id":"$i"}}]"#,
+        "i,t",
+    ),
+    (r#"[{"$sortByCount":"$a.b"}]"#, "a.b"),
+    (
+        r#"[{"$group":{"_id":null,"x":{"$push":{"p":"$a","q":"$b.c"}}}}]"#,
+        "a,b.c",
+    ),
+    (
+        r#"[{"$group":{"_id":"$a","b":{"$first":"$b"}}},{"$project":{"c":"$c"}}]"#,
+        "a,b",
+    ),
+    (
+        r#"[{"$facet":{"n":[{"$count":"n"}],"g":[{"$sortByCount":"$g"}],"t":[{"$sort":{"p":1}},{"$project":{"_id":1}}]}}]"#,
+        "_id,g,p",
+    ),
+    (r#"[{"$facet":{"n":[{"$count":"n"}],"all":[]}}]"#, "*"),
+    (
+        r#"[{"$lookup":{"from":"c","localField":"a.b","foreignField":"x","as":"y"}},{"$project":{"_id":0,"y":1}}]"#,
+        "a.b,y",
+    ),
+    (
+        r#"[{"$lookup":{"from":"c","localField":"a","foreignField":"x","as":"y"}},{"$count":"n"}]"#,
+        "",
+    ),
+    (
+        r#"[{"$project":{"_id":0,"x":{"$cond":[{"$gt":["$a",1]},"$b","$c.d"]}}}]"#,
+        "a,b,c.d",
+    ),
+    (
+        r#"[{"$project":{"_id":0,"x":{"$switch":{"branches":[{"case":"$a","then":"$b"}],"default":"$c"}}}}]"#,
+        "a,b,c",
+    ),
+    (r#"[{"$project":{"_id":0,"a":{"b":{"c":"$x"}}}}]"#, "a,x"),
+];
+
+#[test]
+fn answers_depend_on_stored_paths() {
+    for (json, expected) in DEPENDENCIES {
+        let dependencies = pipeline(json).dependencies();
+        let text = match dependencies.paths() {
+            None => "*".to_owned(),
+            Some(paths) => paths
+                .iter()
+                .map(|path| &**path)
+                .collect::<Vec<_>>()
+                .join(","),
+        };
+        assert_eq!(text, expected, "{json}");
+        assert_eq!(dependencies.is_whole(), expected == "*");
+    }
+}
+
+#[test]
+fn a_change_outside_the_paths_changes_nothing() {
+    let dependencies = pipeline(r#"[{"$project":{"_id":0,"a.b":1,"c":1}}]"#).dependencies();
+    let document = |json: &str| ejson::parse_document(json.as_bytes()).unwrap();
+    for (before, after, unchanged) in [
+        (
+            r#"{"a":{"b":1,"x":1},"c":1,"z":1}"#,
+            r#"{"z":2,"a":{"x":2,"b":1},"c":1}"#,
+            true,
+        ),
+        (r#"{"a":{"b":1}}"#, r#"{"a":{"b":2}}"#, false),
+        (r#"{"a":{"b":1}}"#, r#"{"a":{"b":1.0}}"#, false),
+        (r#"{"a":[{"b":1}]}"#, r#"{"a":[{"b":1},{}]}"#, false),
+        (r#"{"a":[{"b":1},5]}"#, r#"{"a":[{"b":1}]}"#, true),
+        (r#"{"a":{"b":1},"c":1}"#, r#"{"c":1,"a":{"b":1}}"#, false),
+        (r#"{"a":5}"#, r#"{"a":6}"#, true),
+    ] {
+        assert_eq!(
+            dependencies.unchanged(&document(before), &document(after)),
+            unchanged,
+            "{before} {after}"
+        );
+    }
+}
+
+#[test]
+fn the_leading_filter_is_what_sees_stored_documents() {
+    for (json, filter) in [
+        ("[]", Some("{}")),
+        (
+            r#"[{"$match":{"a":1}},{"$match":{"b":2}}]"#,
+            Some(r#"{"a":1,"b":2}"#),
+        ),
+        (
+            r#"[{"$match":{"a":1}},{"$sort":{"x":1}},{"$match":{"b":2}}]"#,
+            Some(r#"{"a":1,"b":2}"#),
+        ),
+        (
+            r#"[{"$match":{"a":1}},{"$limit":1},{"$match":{"b":2}}]"#,
+            Some(r#"{"a":1}"#),
+        ),
+        (r#"[{"$set":{"a":1}},{"$match":{"a":1}}]"#, Some("{}")),
+        (r#"[{"$unwind":"$a"},{"$match":{"a":1}}]"#, Some("{}")),
+        (r#"[{"$match":{"a":1}},{"$match":{"$expr":true}}]"#, None),
+    ] {
+        let read = pipeline(json)
+            .leading_filter()
+            .map(|filter| filter.canonical_text());
+        assert_eq!(read.as_deref(), filter, "{json}");
+    }
+}
+
+#[test]
+fn lookups_are_told_with_their_local_values() {
+    let read = pipeline(
+        r#"[{"$match":{"x":1}},{"$lookup":{"from":"b","localField":"k.l","foreignField":"_id","as":"j"}},
+            {"$facet":{"f":[{"$limit":1},{"$lookup":{"from":"c","localField":"j.m","foreignField":"n","as":"o"}}]}}]"#,
+    );
+    let lookups = read.lookups();
+    assert_eq!(lookups.len(), 2);
+    assert_eq!(
+        (&*lookups[0].from, lookups[0].at_stage, &lookups[0].in_facet),
+        ("b", 1, &None)
+    );
+    assert_eq!((&*lookups[1].from, lookups[1].at_stage), ("c", 2));
+    assert_eq!(lookups[1].in_facet, Some(("f".into(), 1)));
+    let values = read.local_values_pipeline(&lookups[0]).unwrap();
+    assert_eq!(
+        values.canonical_text(),
+        r#"[{"$match":{"x":1}},{"$project":{"_id":0,"value":"$k.l"}},{"$unwind":{"path":"$value","preserveNullAndEmptyArrays":true}},{"$group":{"_id":"$value"}},{"$limit":1001}]"#
+    );
+    assert_eq!(
+        read.local_values_pipeline(&lookups[1]),
+        None,
+        "another comes first"
+    );
+
+    let answer = array(r#"[{"_id":2},{"_id":null},{"_id":[1,2.0]}]"#);
+    let documents: Vec<_> = answer
+        .into_iter()
+        .map(|d| d.unwrap().as_document().unwrap().to_owned())
+        .collect();
+    let values = freshet_core::aggregate::local_values(documents.iter().map(|d| &**d)).unwrap();
+    let text: Vec<String> = values
+        .iter()
+        .map(|value| freshet_core::value::canonical::text(value.as_raw_bson_ref()))
+        .collect();
+    assert_eq!(text, ["null", "1", "2", "[1,2]"]);
+}
+
+#[test]
+fn single_groups_are_told() {
+    for (json, single) in [
+        (r#"[{"$group":{"_id":null,"n":{"$sum":1}}}]"#, true),
+        (
+            r#"[{"$match":{"a":1}},{"$group":{"_id":"all","m":{"$max":"$x"}}}]"#,
+            true,
+        ),
+        (r#"[{"$group":{"_id":"$a","n":{"$sum":1}}}]"#, false),
+        (r#"[{"$group":{"_id":null,"n":{"$push":"$a"}}}]"#, false),
+        (
+            r#"[{"$limit":1},{"$group":{"_id":null,"n":{"$sum":1}}}]"#,
+            false,
+        ),
+        (
+            r#"[{"$group":{"_id":null,"n":{"$sum":1}}},{"$unset":"_id"}]"#,
+            false,
+        ),
+        (
+            r#"[{"$match":{"$expr":true}},{"$group":{"_id":null,"n":{"$sum":1}}}]"#,
+            false,
+        ),
+    ] {
+        assert_eq!(pipeline(json).single_group().is_some(), single, "{json}");
+    }
+}

@@ -4,12 +4,15 @@
 //! Read-only stages from a list, with deterministic expressions from a list. Decides what a pipeline means, how
 //! it is spelled in a key, in which order documents go through it, and which stored fields its answer shows.
 
+mod dependencies;
 mod error;
 pub mod evaluate;
 mod expression;
+mod incremental;
 mod join;
 mod order;
 mod parse;
+mod single;
 mod sum;
 mod write;
 
@@ -18,10 +21,13 @@ use bson::RawBson;
 use crate::query::{Clause, Filter};
 use crate::value::sort::Direction;
 
+pub use dependencies::Dependencies;
 pub use error::{PipelineError, PipelineErrorKind};
 pub use expression::{Expression, Function};
+pub use incremental::{Incremental, Step};
 pub use join::{Lookup, VALUES_MAX, local_values};
 pub use order::Plan;
+pub use single::SingleGroup;
 
 /// The most stages, those of `$facet` branches included.
 pub const STAGES_MAX: usize = 50;
@@ -88,6 +94,17 @@ pub enum Mode {
 /// Named fields, in the order of the request, which the computed ones keep.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fields(pub(crate) Vec<(Box<str>, Field)>);
+
+impl Fields {
+    /// Whether anything in it is computed.
+    fn computes(&self) -> bool {
+        self.0.iter().any(|(_, field)| match field {
+            Field::Named => false,
+            Field::Computed(_) => true,
+            Field::Within(within) => within.computes(),
+        })
+    }
+}
 
 /// What becomes of a named field.
 #[derive(Clone, Debug, PartialEq)]

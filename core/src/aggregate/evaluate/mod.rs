@@ -16,6 +16,7 @@ mod stage;
 mod text;
 
 pub(super) use expression::evaluate;
+pub(super) use reshape::shown;
 pub use run::{Collections, run};
 
 /// Bytes of documents and values that a running pipeline holds at most: what MongoDB gives a stage.

@@ -16,6 +16,12 @@ pub(super) fn reshape(reshape: &Reshape, root: &RawDocument) -> Result<RawDocume
     shaping.document(root, &reshape.fields)
 }
 
+/// What a projection without computed fields shows.
+pub(in crate::aggregate) fn shown(shape: &Reshape, document: &RawDocument) -> RawDocumentBuf {
+    // Nothing is evaluated, so nothing can fail; if it did, no two documents would be the same.
+    reshape(shape, document).unwrap_or_else(|_| document.to_owned())
+}
+
 struct Shaping<'d> {
     mode: Mode,
     root: &'d RawDocument,
@@ -77,7 +83,7 @@ impl Shaping<'_> {
                 }
                 Some(RawBson::Array(shaped))
             }
-            _ if computes(fields) => {
+            _ if fields.computes() => {
                 let document = self.document(crate::value::empty(), fields)?;
                 Some(RawBson::Document(document))
             }
@@ -85,14 +91,6 @@ impl Shaping<'_> {
             _ => None,
         })
     }
-}
-
-fn computes(fields: &Fields) -> bool {
-    fields.0.iter().any(|(_, field)| match field {
-        Field::Named => false,
-        Field::Computed(_) => true,
-        Field::Within(within) => computes(within),
-    })
 }
 
 /// The value at a path that runs through documents only.
