@@ -1,12 +1,14 @@
 //! Names of databases and collections, and ids of records, as the protocol spells them in a path.
 
+use std::sync::Arc;
+
 use crate::key::Key;
 
-/// A database and a collection. Built only through [`Namespace::new`], so the names are valid.
+/// A database and a collection; cheap to clone. Built only through [`Namespace::new`], so the names are valid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Namespace {
-    db: Box<str>,
-    collection: Box<str>,
+    db: Arc<str>,
+    collection: Arc<str>,
 }
 
 /// Why a name cannot be a database or collection name.

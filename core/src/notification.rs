@@ -25,6 +25,8 @@ pub enum Representation {
     Ids,
     /// A number.
     Count,
+    /// Computed from the records.
+    Aggregate,
 }
 
 impl Effect {
@@ -32,7 +34,7 @@ impl Effect {
     #[must_use]
     pub fn invalidates(self, representation: Representation) -> bool {
         match representation {
-            Representation::Objects => true,
+            Representation::Objects | Representation::Aggregate => true,
             Representation::Ids => self != Effect::Change,
             Representation::Count => !matches!(self, Effect::Change | Effect::Move),
         }
@@ -42,7 +44,7 @@ impl Effect {
 #[cfg(test)]
 mod tests {
     use super::Effect::{Add, Change, Maybe, Move, Remove};
-    use super::Representation::{Count, Ids, Objects};
+    use super::Representation::{Aggregate, Count, Ids, Objects};
 
     #[test]
     fn the_table_of_the_paper() {
@@ -55,6 +57,7 @@ mod tests {
         ];
         for (effect, objects, ids, count) in table {
             assert_eq!(effect.invalidates(Objects), objects);
+            assert_eq!(effect.invalidates(Aggregate), objects);
             assert_eq!(effect.invalidates(Ids), ids);
             assert_eq!(effect.invalidates(Count), count);
         }

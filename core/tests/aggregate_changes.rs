@@ -185,7 +185,6 @@ impl Collections for Memory<'_> {
             Some(_) => self.1,
         };
         for document in documents
-            .0
             .iter()
             .filter(|document| predicate.matches(document))
         {

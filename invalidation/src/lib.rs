@@ -14,7 +14,8 @@ pub mod registry;
 pub mod sketch;
 mod telemetry;
 
+pub use matcher::{End, Shape, View, Watch, Window};
 pub use pipeline::{
     Answer, Connect, NotCached, Parts, Pipeline, Revive, Settings, Status, Ticket, Tier,
 };
-pub use registry::{Images, Matches, Order, Resource, Watched};
+pub use registry::{Images, Resource, Watched};

@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::matcher::{Affected, Faults};
+use crate::matcher::Affected;
 use crate::pipeline::{NotCached, Status};
 use crate::sketch::port::Snapshot;
 
@@ -107,9 +107,9 @@ impl Metrics {
         r.register("live", "1 while answers can be cached", self.live.clone());
     }
 
-    pub(crate) fn matched(&self, events: usize, all: &[Affected], faults: Faults) {
+    pub(crate) fn matched(&self, events: usize, all: &[Affected], faults: u64) {
         self.events.inc_by(events as u64);
-        self.filter_failures.inc_by(faults.0);
+        self.filter_failures.inc_by(faults);
         for affected in all {
             let Affected::Resources(touched) = affected else {
                 continue;

@@ -6,7 +6,7 @@ use bson::RawBsonRef;
 use crate::query::{BitMask, BitTest};
 
 /// A bit test with its positions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bits {
     test: BitTest,
     positions: Vec<u32>,

@@ -3,23 +3,30 @@
 //! The answer is exactly that of `find` on MongoDB 6.0, or there is no predicate (rule C14): nothing here
 //! approximates. Evaluation never asks for more than a document's bytes, does not allocate, and recurses
 //! no deeper than the filter's own limits, whatever the document's depth.
+//!
+//! A predicate is a tree ([`Expr`]) over atoms ([`Atom`]): one test of what one path leads to. The matcher takes
+//! it apart and shares atoms between queries; [`Atom::reach`] tells its index where to look.
 
+mod atom;
 mod bits;
 mod compile;
+mod expr;
+mod reach;
 mod regex;
 mod test;
 
-use bson::{RawBsonRef, RawDocument};
+use bson::RawDocument;
 
 use crate::query::Filter;
-use crate::value::path::{Leaf, Path};
-use test::Test;
 
+pub use self::atom::Atom;
+pub use self::expr::Expr;
+pub use self::reach::{Reach, Span};
 pub use self::regex::RegexReason;
 
 /// A compiled filter.
 #[derive(Clone, Debug)]
-pub struct Predicate(Node);
+pub struct Predicate(Expr<Atom>);
 
 /// Why a filter has no predicate: the matcher could not decide it exactly as the database does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,25 +67,6 @@ impl From<RegexReason> for Undecidable {
     }
 }
 
-/// What a document must satisfy.
-#[derive(Clone, Debug)]
-enum Node {
-    And(Vec<Node>),
-    Or(Vec<Node>),
-    Nor(Vec<Node>),
-    Path(Path, Condition),
-}
-
-/// What the values at a path, or one value, must satisfy. Each test looks at the values for itself: two
-/// tests may be satisfied by two elements of one array.
-#[derive(Clone, Debug)]
-enum Condition {
-    Test(Test),
-    All(Vec<Condition>),
-    Not(Box<Condition>),
-    Never,
-}
-
 impl Predicate {
     /// Compiles a filter.
     ///
@@ -92,43 +80,12 @@ impl Predicate {
     /// none of it).
     #[must_use]
     pub fn matches(&self, document: &RawDocument) -> bool {
-        self.0.matches(document)
-    }
-}
-
-impl Node {
-    fn matches(&self, document: &RawDocument) -> bool {
-        match self {
-            Node::And(nodes) => nodes.iter().all(|node| node.matches(document)),
-            Node::Or(nodes) => nodes.iter().any(|node| node.matches(document)),
-            Node::Nor(nodes) => !nodes.iter().any(|node| node.matches(document)),
-            Node::Path(path, condition) => condition.at(path, document),
-        }
-    }
-}
-
-impl Condition {
-    /// Whether the values at a path satisfy it.
-    fn at(&self, path: &Path, document: &RawDocument) -> bool {
-        self.evaluate(&|test| {
-            path.any(document, test.arrays(), |leaf| match leaf {
-                Leaf::Missing => test.holds(None),
-                Leaf::Value(value) | Leaf::Element(value) => test.holds(Some(value)),
-            })
-        })
+        atom::matches(&self.0, document)
     }
 
-    /// Whether one value satisfies it, an array being taken as a whole (an element of `$elemMatch`).
-    fn of(&self, value: RawBsonRef<'_>) -> bool {
-        self.evaluate(&|test| test.holds(Some(value)))
-    }
-
-    fn evaluate(&self, test: &dyn Fn(&Test) -> bool) -> bool {
-        match self {
-            Condition::Test(leaf) => test(leaf),
-            Condition::All(conditions) => conditions.iter().all(|c| c.evaluate(test)),
-            Condition::Not(inner) => !inner.evaluate(test),
-            Condition::Never => false,
-        }
+    /// The tree.
+    #[must_use]
+    pub fn into_expr(self) -> Expr<Atom> {
+        self.0
     }
 }

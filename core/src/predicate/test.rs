@@ -1,19 +1,21 @@
 //! One test of one value. `None` is a missing field.
 
 use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 
 use bson::{RawBson, RawBsonRef, RawDocument};
 
 use super::bits::Bits;
 use super::regex::Matcher;
-use super::{Condition, Node};
+use super::{Atom, Expr, atom};
 use crate::query::TypeSet;
 use crate::value::compare::{compare, type_rank};
 use crate::value::number::Number;
+use crate::value::order_key::OrderKey;
 use crate::value::path::{ArrayLeaf, elements};
 
 /// A test.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Test {
     Compare(Comparison, Operand),
     In(Members),
@@ -27,9 +29,9 @@ pub(super) enum Test {
     Size(i64),
     Bits(Bits),
     /// Some element of the array, itself a document or an array, satisfies this.
-    ElementMatches(Box<Node>),
+    ElementMatches(Box<Expr<Atom>>),
     /// Some element of the array satisfies this.
-    ElementIs(Box<Condition>),
+    ElementIs(Box<Expr<Test>>),
 }
 
 /// A comparison operator.
@@ -43,15 +45,15 @@ pub(super) enum Comparison {
 }
 
 /// What a comparison compares with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Operand {
-    value: RawBson,
-    rank: u8,
+    pub(super) value: RawBson,
+    pub(super) rank: u8,
     nan: bool,
 }
 
 /// What `$in` looks for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Members {
     /// In BSON order.
     pub(super) values: Vec<RawBson>,
@@ -76,6 +78,31 @@ impl Test {
         }
     }
 
+    /// Feeds what tells it from others, as far as it is cheap: equal tests feed the same.
+    pub(super) fn feed(&self, hasher: &mut impl Hasher) {
+        std::mem::discriminant(self).hash(hasher);
+        match self {
+            Test::Compare(comparison, operand) => {
+                hasher.write_u8(*comparison as u8);
+                feed(operand.value.as_raw_bson_ref(), hasher);
+            }
+            Test::In(members) => {
+                let values = members.values.iter();
+                values.for_each(|value| feed(value.as_raw_bson_ref(), hasher));
+                members.patterns.iter().for_each(|one| one.feed(hasher));
+            }
+            Test::Regex(matcher) => matcher.feed(hasher),
+            Test::Mod { divisor, remainder } => {
+                hasher.write_i64(*divisor);
+                hasher.write_i64(*remainder);
+            }
+            Test::Size(size) => hasher.write_i64(*size),
+            Test::ElementMatches(inner) => inner.each(&mut |atom| atom.feed(hasher)),
+            Test::ElementIs(inner) => inner.each(&mut |test| test.feed(hasher)),
+            Test::Exists | Test::Type(_) | Test::Bits(_) => {}
+        }
+    }
+
     /// Whether a value passes.
     pub(super) fn holds(&self, value: Option<RawBsonRef<'_>>) -> bool {
         match (self, value) {
@@ -92,11 +119,12 @@ impl Test {
             (Test::Size(size), Some(RawBsonRef::Array(array))) => {
                 i64::try_from(array.iter_elements().count()) == Ok(*size)
             }
-            (Test::ElementMatches(node), Some(RawBsonRef::Array(array))) => {
-                elements(array).any(|element| matches_inside(node, element))
+            (Test::ElementMatches(inner), Some(RawBsonRef::Array(array))) => {
+                elements(array).any(|element| matches_inside(inner, element))
             }
-            (Test::ElementIs(condition), Some(RawBsonRef::Array(array))) => {
-                elements(array).any(|element| condition.of(element))
+            (Test::ElementIs(inner), Some(RawBsonRef::Array(array))) => {
+                // An array among the elements is taken as a whole.
+                elements(array).any(|element| inner.holds(&mut |test| test.holds(Some(element))))
             }
             (Test::Size(_) | Test::ElementMatches(_) | Test::ElementIs(_), Some(_)) => false,
         }
@@ -104,12 +132,11 @@ impl Test {
 }
 
 /// A filter inside `$elemMatch` sees an array as the document of its positions.
-fn matches_inside(node: &Node, element: RawBsonRef<'_>) -> bool {
+fn matches_inside(inner: &Expr<Atom>, element: RawBsonRef<'_>) -> bool {
     match element {
-        RawBsonRef::Document(document) => node.matches(document),
-        RawBsonRef::Array(array) => {
-            RawDocument::from_bytes(array.as_bytes()).is_ok_and(|positions| node.matches(positions))
-        }
+        RawBsonRef::Document(document) => atom::matches(inner, document),
+        RawBsonRef::Array(array) => RawDocument::from_bytes(array.as_bytes())
+            .is_ok_and(|positions| atom::matches(inner, positions)),
         _ => false,
     }
 }
@@ -155,6 +182,14 @@ impl Members {
             .values
             .binary_search_by(|member| compare(member.as_raw_bson_ref(), value));
         found.is_ok() || self.patterns.iter().any(|pattern| pattern.matches(value))
+    }
+}
+
+/// The order key says enough of short values; long texts differ at their ends.
+fn feed(value: RawBsonRef<'_>, hasher: &mut impl Hasher) {
+    match value {
+        RawBsonRef::String(text) => hasher.write(text.as_bytes()),
+        value => hasher.write_u128(OrderKey::of(value).bits()),
     }
 }
 

@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 
 use bson::raw::RawIter;
-use bson::spec::BinarySubtype;
+use bson::spec::{BinarySubtype, ElementType};
 use bson::{RawArray, RawBinaryRef, RawBsonRef, RawDocument};
 
 use super::build::db_pointer_parts;
@@ -40,27 +40,32 @@ pub fn compare_documents(a: &RawDocument, b: &RawDocument) -> Ordering {
 /// the numbers, and strings with symbols.
 #[must_use]
 pub fn type_rank(value: &RawBsonRef<'_>) -> u8 {
-    match value {
-        RawBsonRef::MinKey => 0,
-        RawBsonRef::Undefined => 1,
-        RawBsonRef::Null => 5,
-        RawBsonRef::Int32(_)
-        | RawBsonRef::Int64(_)
-        | RawBsonRef::Double(_)
-        | RawBsonRef::Decimal128(_) => 10,
-        RawBsonRef::String(_) | RawBsonRef::Symbol(_) => 15,
-        RawBsonRef::Document(_) => 20,
-        RawBsonRef::Array(_) => 25,
-        RawBsonRef::Binary(_) => 30,
-        RawBsonRef::ObjectId(_) => 35,
-        RawBsonRef::Boolean(_) => 40,
-        RawBsonRef::DateTime(_) => 45,
-        RawBsonRef::Timestamp(_) => 47,
-        RawBsonRef::RegularExpression(_) => 50,
-        RawBsonRef::DbPointer(_) => 55,
-        RawBsonRef::JavaScriptCode(_) => 60,
-        RawBsonRef::JavaScriptCodeWithScope(_) => 65,
-        RawBsonRef::MaxKey => 127,
+    rank_of(value.element_type())
+}
+
+/// The rank of a type.
+#[must_use]
+pub fn rank_of(element_type: ElementType) -> u8 {
+    match element_type {
+        ElementType::MinKey => 0,
+        ElementType::Undefined => 1,
+        ElementType::Null => 5,
+        ElementType::Int32 | ElementType::Int64 | ElementType::Double | ElementType::Decimal128 => {
+            10
+        }
+        ElementType::String | ElementType::Symbol => 15,
+        ElementType::EmbeddedDocument => 20,
+        ElementType::Array => 25,
+        ElementType::Binary => 30,
+        ElementType::ObjectId => 35,
+        ElementType::Boolean => 40,
+        ElementType::DateTime => 45,
+        ElementType::Timestamp => 47,
+        ElementType::RegularExpression => 50,
+        ElementType::DbPointer => 55,
+        ElementType::JavaScriptCode => 60,
+        ElementType::JavaScriptCodeWithScope => 65,
+        ElementType::MaxKey => 127,
     }
 }
 

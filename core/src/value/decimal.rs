@@ -131,6 +131,23 @@ impl Decimal {
         }
     }
 
+    /// The nearest double; beyond the largest, infinity.
+    #[must_use]
+    pub fn to_f64(&self) -> f64 {
+        match self {
+            Decimal::Nan => f64::NAN,
+            Decimal::Infinite(true) => f64::NEG_INFINITY,
+            Decimal::Infinite(false) => f64::INFINITY,
+            Decimal::Finite(finite) => {
+                let mut text = StackText::<64>::new();
+                let sign = if finite.negative { "-" } else { "" };
+                // A sign, 34 digits and an exponent of six characters fit, and parse.
+                let _ = write!(text, "{sign}{}e{}", finite.coefficient, finite.exponent);
+                text.as_str().parse().unwrap_or(f64::NAN)
+            }
+        }
+    }
+
     fn infinity(&self) -> i8 {
         match self {
             Decimal::Infinite(true) => -1,

@@ -8,6 +8,7 @@ pub mod ejson;
 pub mod id;
 pub(crate) mod json;
 pub mod number;
+pub mod order_key;
 pub mod path;
 pub mod sort;
 

@@ -62,6 +62,17 @@ impl Number {
         }
     }
 
+    /// The nearest double.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn to_f64(&self) -> f64 {
+        match self {
+            Number::Integer(n) => *n as f64,
+            Number::Double(n) => *n,
+            Number::Decimal(n) => n.to_f64(),
+        }
+    }
+
     /// The value as a 64-bit integer, when it is one.
     #[must_use]
     pub fn to_i64_exact(&self) -> Option<i64> {

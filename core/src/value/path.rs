@@ -108,6 +108,23 @@ impl Path {
         walk.document(&self.parts, document, &mut visit)
     }
 
+    /// [`Path::visit`] where the value of the path's first component is at hand (`None`: there is no such field).
+    pub fn visit_from<'a, B>(
+        &self,
+        first: Option<RawBsonRef<'a>>,
+        arrays: ArrayLeaf,
+        mut visit: impl FnMut(Leaf<'a>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let walk = Walk { path: self, arrays };
+        walk.value(&self.parts[1..], first, &mut visit)
+    }
+
+    /// The first component's name.
+    #[must_use]
+    pub fn root(&self) -> &str {
+        self.name(&self.parts[0])
+    }
+
     /// Whether `test` holds for something the path leads to.
     pub fn any<'a>(
         &self,
@@ -181,21 +198,34 @@ impl Walk<'_> {
         document: &'a RawDocument,
         visit: &mut impl FnMut(Leaf<'a>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        let mut document = document;
-        let mut parts = parts;
-        while let Some((part, rest)) = parts.split_first() {
-            match field(document, self.path.name(part)) {
-                Some(RawBsonRef::Array(array)) if rest.is_empty() => {
-                    return self.leaf_array(array, visit);
+        match parts.split_first() {
+            Some((part, rest)) => self.value(rest, field(document, self.path.name(part)), visit),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    /// A value that was reached, with `parts` still to go.
+    fn value<'a, B>(
+        &self,
+        parts: &[Part],
+        value: Option<RawBsonRef<'a>>,
+        visit: &mut impl FnMut(Leaf<'a>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let (mut parts, mut value) = (parts, value);
+        loop {
+            match (value, parts.split_first()) {
+                (Some(RawBsonRef::Array(array)), None) => return self.leaf_array(array, visit),
+                (Some(RawBsonRef::Array(array)), Some(_)) => {
+                    return self.array(parts, array, visit);
                 }
-                Some(RawBsonRef::Array(array)) => return self.array(rest, array, visit),
-                Some(value) if rest.is_empty() => return visit(Leaf::Value(value)),
-                Some(RawBsonRef::Document(inner)) => document = inner,
+                (Some(value), None) => return visit(Leaf::Value(value)),
+                (Some(RawBsonRef::Document(inner)), Some((part, rest))) => {
+                    value = field(inner, self.path.name(part));
+                    parts = rest;
+                }
                 _ => return visit(Leaf::Missing),
             }
-            parts = rest;
         }
-        ControlFlow::Continue(())
     }
 
     fn leaf_array<'a, B>(

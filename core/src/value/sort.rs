@@ -7,7 +7,7 @@
 
 use std::cmp::Ordering;
 
-use bson::{RawArray, RawBsonRef, RawDocument};
+use bson::{RawArray, RawArrayBuf, RawBsonRef, RawDocument};
 
 use super::build::{array_as_document, empty};
 use super::compare::compare;
@@ -99,6 +99,58 @@ pub fn compare_keys(a: &[RawBsonRef<'_>], b: &[RawBsonRef<'_>], pattern: &Patter
         }
     }
     Ordering::Equal
+}
+
+/// The longest key that is kept, in bytes.
+const KEY_BYTES_MAX: usize = 1_024;
+
+/// A sort key to keep: the values, one after the other.
+#[derive(Clone, PartialEq)]
+pub struct SortKey(Box<[u8]>);
+
+impl SortKey {
+    /// Keeps a key; `None`: it is too long.
+    #[must_use]
+    pub fn of(values: &[RawBsonRef<'_>]) -> Option<SortKey> {
+        let mut array = RawArrayBuf::new();
+        for value in values {
+            array.push(*value);
+            if array.as_bytes().len() > KEY_BYTES_MAX {
+                return None;
+            }
+        }
+        Some(SortKey(array.as_bytes().into()))
+    }
+
+    /// The values.
+    #[must_use]
+    pub fn values(&self) -> Vec<RawBsonRef<'_>> {
+        self.iter().collect()
+    }
+
+    /// The order of this key and another one of the same pattern.
+    #[must_use]
+    pub fn compare(&self, other: &[RawBsonRef<'_>], pattern: &Pattern) -> Ordering {
+        for ((a, b), (_, direction)) in self.iter().zip(other).zip(pattern) {
+            let order = direction.apply(compare(a, *b));
+            if order != Ordering::Equal {
+                return order;
+            }
+        }
+        Ordering::Equal
+    }
+
+    fn iter(&self) -> impl Iterator<Item = RawBsonRef<'_>> {
+        let values = RawDocument::from_bytes(&self.0).ok();
+        let elements = values.into_iter().flat_map(RawDocument::iter_elements);
+        elements.map_while(|element| element.and_then(|element| element.value()).ok())
+    }
+}
+
+impl std::fmt::Debug for SortKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
 }
 
 /// The value where no array is met; `None` where one is.

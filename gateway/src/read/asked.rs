@@ -1,20 +1,14 @@
 //! What a read asks for, in canonical form: one key per question, however it was spelled.
 
-use std::sync::Arc;
-
-use bson::RawDocument;
 use freshet_core::aggregate::ANSWER_DOCUMENTS_MAX;
 use freshet_core::freshness::ResourceKind;
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::notification::Representation;
-use freshet_core::predicate::Predicate;
 use freshet_core::query::{
-    AggregateQuery, CountQuery, Direction, Filter, Query, QueryError, RecordRequest, Sort, View,
+    AggregateQuery, CountQuery, Filter, Query, QueryError, RecordRequest, View,
 };
-use freshet_core::value::path::Path;
-use freshet_core::value::sort::{self, compare_keys, sort_key};
-use freshet_invalidation::{Matches, NotCached, Order, Resource, Watched};
+use freshet_invalidation::{NotCached, Resource, Watch, Watched};
 
 use crate::auth::access::Rule;
 use crate::config::settings::DatabaseOnly;
@@ -154,20 +148,15 @@ impl Asked {
         Ok(())
     }
 
-    /// The question as the matcher watches it (C14: exactly, or not at all).
+    /// The question as the matcher watches it.
     ///
     /// # Errors
-    /// `Undecidable`.
+    /// What it does not watch.
     pub fn resource(&self, key: Key) -> Result<Resource, NotCached> {
         let watched = match self {
             Asked::Record(_) => Watched::Record,
-            Asked::Query(query) => Watched::Query {
-                filter: matcher(&query.effective_filter())?,
-                order: order(&query.sort),
-                representation: representation(query.view),
-                skips: query.effective_skip() > 0,
-            },
-            Asked::Count(count) => Watched::Count(matcher(&count.filter)?),
+            Asked::Query(query) => Watched::Query(watch(query)),
+            Asked::Count(count) => Watched::Query(Watch::count(count.filter.clone())),
             Asked::Aggregate(_) => return Err(NotCached::Undecidable),
         };
         Ok(Resource {
@@ -207,50 +196,11 @@ pub fn refused(error: QueryError) -> Problem {
     }
 }
 
-struct ByPredicate(Predicate);
-
-impl Matches for ByPredicate {
-    fn matches(&self, document: &RawDocument) -> bool {
-        self.0.matches(document)
+fn watch(query: &Query) -> Watch {
+    let filter = query.effective_filter();
+    let skips = query.effective_skip() > 0;
+    match representation(query.view) {
+        Representation::Ids => Watch::ids(filter, query.sort.clone(), skips),
+        _ => Watch::records(filter, query.sort.clone(), query.projection.clone(), skips),
     }
-}
-
-fn matcher(filter: &Filter) -> Result<Arc<dyn Matches>, NotCached> {
-    match Predicate::compile(filter) {
-        Ok(predicate) => Ok(Arc::new(ByPredicate(predicate))),
-        Err(_) => Err(NotCached::Undecidable),
-    }
-}
-
-struct BySort(Vec<(Path, sort::Direction)>);
-
-impl Order for BySort {
-    fn same_place(&self, before: &RawDocument, after: &RawDocument) -> bool {
-        match (sort_key(before, &self.0), sort_key(after, &self.0)) {
-            (Ok(before), Ok(after)) => compare_keys(&before, &after, &self.0).is_eq(),
-            // A record that cannot be placed: the safe side is that it moved.
-            _ => false,
-        }
-    }
-}
-
-/// A result in `_id` order alone never changes its order.
-fn order(sort: &Sort) -> Option<Arc<dyn Order>> {
-    match sort.id_only() {
-        Some(_) => None,
-        None => Some(Arc::new(BySort(pattern(sort)))),
-    }
-}
-
-fn pattern(sort: &Sort) -> Vec<(Path, sort::Direction)> {
-    sort.fields()
-        .iter()
-        .map(|field| {
-            let direction = match field.direction {
-                Direction::Ascending => sort::Direction::Ascending,
-                Direction::Descending => sort::Direction::Descending,
-            };
-            (Path::new(&field.path), direction)
-        })
-        .collect()
 }

@@ -10,6 +10,8 @@ use freshet_core::query::{AggregateQuery, Query, Rep};
 use freshet_core::time::Position;
 use freshet_core::value::ejson::{self, Mode};
 use freshet_core::value::id::RecordId;
+use freshet_core::value::sort::{SortKey, sort_key};
+use freshet_invalidation::{End, Window};
 
 use super::asked::{Asked, representation};
 use crate::app::App;
@@ -25,6 +27,8 @@ pub struct Fetched {
     pub position: Position,
     /// The keys of the records of a query's answer, the look-ahead included.
     pub members: Vec<Key>,
+    /// Where a query's answer begins and ends.
+    pub window: Window,
 }
 
 /// Reads at or after `from`.
@@ -51,6 +55,7 @@ pub async fn fetch(app: &App, asked: &Asked, from: Position) -> Result<Fetched, 
                     body: document_body(&shown, record.rep),
                     position: got.position,
                     members: Vec::new(),
+                    window: Window::default(),
                 })
             }
             Asked::Query(query) => find(app, query, from).await,
@@ -61,6 +66,7 @@ pub async fn fetch(app: &App, asked: &Asked, from: Position) -> Result<Fetched, 
                     body: format!("{{\"count\":{}}}", counted.count).into(),
                     position: counted.position,
                     members: Vec::new(),
+                    window: Window::default(),
                 })
             }
             Asked::Aggregate(query) => aggregate(app, query, from).await,
@@ -113,7 +119,31 @@ async fn find(app: &App, query: &Query, from: Position) -> Result<Fetched, Probl
         body: result_body(query, &found.documents)?,
         position: found.position,
         members,
+        window: window(query, &found.documents),
     })
+}
+
+/// What the answer shows of the order: what the matcher has to know of it later. A record without a sort key leaves
+/// its part of it unknown.
+fn window(query: &Query, documents: &Documents) -> Window {
+    let pattern = query.sort.pattern();
+    let place = |document: &RawDocument| SortKey::of(&sort_key(document, &pattern).ok()?);
+    let limit = query.limit as usize;
+    let first = documents
+        .iter()
+        .next()
+        .filter(|_| query.effective_skip() > 0);
+    let end = (documents.len() > limit).then(|| {
+        let mut last_two = documents.iter().skip(limit.saturating_sub(1));
+        Some(End {
+            last: place(last_two.next()?)?,
+            witness: place(last_two.next()?),
+        })
+    });
+    Window {
+        first: first.and_then(place),
+        end: end.flatten(),
+    }
 }
 
 fn result_body(query: &Query, documents: &Documents) -> Result<Bytes, Problem> {

@@ -83,6 +83,7 @@ pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
         position: fetched.position,
         lifetimes,
         members: &fetched.members,
+        window: fetched.window.clone(),
     };
     if let Err(no) = app.pipeline.settle(ticket, read).await {
         app.metrics.not_cached(no.word());

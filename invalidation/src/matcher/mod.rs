@@ -1,21 +1,39 @@
-//! What a change touches. A plain loop over the collection's active resources, behind the interface that an
-//! index will keep: a change in, the touched resources out. Where it cannot tell it says so
-//! ([`Effect::Maybe`]): a needless invalidation is a cost, a missed one is a lie.
+//! What a change touches: given one write, every active query whose answer it changes, exactly as the database would
+//! see it (`docs/matching.md`). Where it cannot tell it says so ([`Effect::Maybe`]): a needless invalidation is a
+//! cost, a missed one is a lie.
+//!
+//! `engine` matches; `paths`, `atoms`, `shapes` are what its queries have in common; `index` and `access` find
+//! candidates; `window` and `relation` judge them.
 
+mod access;
+mod atoms;
+mod engine;
+mod entry;
+mod facts;
+mod index;
+mod outstanding;
+mod paths;
 mod relation;
+mod selectivity;
+mod shapes;
+mod watch;
+mod window;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use bson::RawDocument;
 use freshet_core::change::{Change, ChangeEvent, Image};
 use freshet_core::freshness::ResourceKind;
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
-use freshet_core::notification::{Effect, Representation};
+use freshet_core::notification::Effect;
 use freshet_core::time::{Moment, Position};
 use freshet_core::value::id::RecordId;
 
-use crate::registry::{Active, Collection, Matches, Watched};
+use crate::registry::{Collection, Touched};
+
+pub use engine::{Coverage, Happened, Matcher, QueryId, Work};
+pub(crate) use entry::Entry;
+pub use entry::Shown;
+pub use watch::{Shape, View, Watch};
+pub use window::{End, Window};
 
 /// A resource that a change touched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,17 +59,8 @@ pub enum Affected {
     Collection(Namespace, Position),
 }
 
-/// Filters that failed, and were taken for touched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Faults(pub u64);
-
 /// What `event` touches. `collection`: what is active there.
-pub fn affected(
-    collection: Option<&mut Collection>,
-    event: &ChangeEvent,
-    now: Moment,
-    faults: &mut Faults,
-) -> Affected {
+pub fn affected(collection: Option<&mut Collection>, event: &ChangeEvent, now: Moment) -> Affected {
     let Change::Record { id, before, after } = &event.change else {
         return Affected::Collection(event.namespace.clone(), event.position);
     };
@@ -66,25 +75,32 @@ pub fn affected(
         position: event.position,
     };
     let effect = record_effect(before, after);
-    let mut touched = Vec::new();
+    let mut all = Vec::new();
+    all.extend(
+        record
+            .as_ref()
+            .map(|key| notify(key, ResourceKind::Record, effect)),
+    );
     let Some(collection) = collection else {
-        touched.extend(record.map(|key| notify(&key, ResourceKind::Record, effect)));
-        return Affected::Resources(touched);
+        return Affected::Resources(all);
     };
     if let Some(record) = &record {
-        touched.push(notify(record, ResourceKind::Record, effect));
-        for form in collection.forms(record) {
-            touched.push(notify(form, ResourceKind::Record, effect));
-        }
+        let forms = collection.forms(record);
+        all.extend(forms.map(|form| notify(form, ResourceKind::Record, effect)));
     }
-    for (key, active) in collection.queries() {
-        let held = || record.as_ref().is_none_or(|r| active.may_hold(r, now));
-        if let Some(effect) = query_effect(active, before, after, held, faults) {
-            active.invalidated(event.position);
-            touched.push(notify(key, ResourceKind::Query, effect));
-        }
-    }
-    Affected::Resources(touched)
+    let touched = collection.touched(before, after, record.as_ref(), event.position, now);
+    all.extend(
+        touched
+            .into_iter()
+            .map(|Touched { key, home, effect }| Notification {
+                namespace: home.unwrap_or_else(|| event.namespace.clone()),
+                key,
+                kind: ResourceKind::Query,
+                effect,
+                position: event.position,
+            }),
+    );
+    Affected::Resources(all)
 }
 
 /// A record's own resource is touched by whatever happens to it.
@@ -95,38 +111,6 @@ fn record_effect(before: &Image, after: &Image) -> Effect {
         (_, Image::Absent) => Effect::Remove,
         _ => Effect::Maybe,
     }
-}
-
-/// How an active query is touched; `None`: not at all, or not in what its answers show.
-fn query_effect(
-    active: &Active,
-    before: &Image,
-    after: &Image,
-    held: impl FnOnce() -> bool,
-    faults: &mut Faults,
-) -> Option<Effect> {
-    let (filter, representation, order) = match active.watched() {
-        Watched::Query {
-            filter,
-            representation,
-            order,
-            ..
-        } => (filter, *representation, order.as_deref()),
-        Watched::Count(filter) => (filter, Representation::Count, None),
-        Watched::Record => return None,
-    };
-    let mut matches = |document: &RawDocument| guarded(filter.as_ref(), document, faults);
-    let effect = relation::effect(before, after, order, held, &mut matches)?;
-    effect.invalidates(representation).then_some(effect)
-}
-
-/// One filter's failure must not harm the others: `None`, and counted.
-fn guarded(filter: &dyn Matches, document: &RawDocument, faults: &mut Faults) -> Option<bool> {
-    let matched = catch_unwind(AssertUnwindSafe(|| filter.matches(document)));
-    if matched.is_err() {
-        faults.0 += 1;
-    }
-    matched.ok()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! From the images of a change to its effect on one query.
+//! From the images of a change to its effect on one query's answer.
 //!
 //! Where the state before is not known, the members of outstanding copies stand in for it: a record that is
 //! in none of them cannot leave any. Where the state after is one that was looked up later, it is taken for
@@ -6,69 +6,97 @@
 //! was right when the lookup was made, unless the record matched then, and every change after the lookup has
 //! an event of its own.
 
-use bson::RawDocument;
-use freshet_core::change::Image;
 use freshet_core::notification::Effect;
 
-use crate::registry::Order;
+use super::shapes::{Event, ShapeId, Slot};
+use super::window::{Place, Window};
 
 /// In the match set?
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum In {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum In {
     No,
     Yes,
     Maybe,
 }
 
-impl From<Option<bool>> for In {
-    fn from(matched: Option<bool>) -> In {
-        match matched {
-            Some(true) => In::Yes,
-            Some(false) => In::No,
-            None => In::Maybe,
-        }
+impl From<bool> for In {
+    fn from(matched: bool) -> In {
+        if matched { In::Yes } else { In::No }
     }
 }
 
-/// What the change did to the query's match set; `None`: nothing. `held`: whether the record may be in an
-/// answer; `matches`: the filter, `None` when it failed.
-pub(super) fn effect(
-    before: &Image,
-    after: &Image,
-    order: Option<&dyn Order>,
-    held: impl FnOnce() -> bool,
-    matches: &mut impl FnMut(&RawDocument) -> Option<bool>,
+/// What the change did to the answers that are out; `None`: nothing. `window`: what they show of the order, where that
+/// is known.
+pub(super) fn judge(
+    was: In,
+    is: In,
+    id: ShapeId,
+    slot: &Slot,
+    window: Option<&mut Window>,
+    event: &mut Event<'_>,
 ) -> Option<Effect> {
-    let is_in = match after {
-        Image::Known(document) | Image::Later(Some(document)) => In::from(matches(document)),
-        Image::Absent | Image::Later(None) => In::No,
-        Image::Unknown => In::Maybe,
-    };
-    let was_in = match before {
-        Image::Known(document) => In::from(matches(document)),
-        Image::Absent => In::No,
-        Image::Later(_) | Image::Unknown => match held() {
-            true => In::Maybe,
-            false => In::No,
+    let effect = match (was, is) {
+        (In::No, In::No) => return None,
+        (In::Maybe, _) | (_, In::Maybe) => Effect::Maybe,
+        (In::No, In::Yes) => match place_after(id, slot, window.as_deref(), event) {
+            // More followed before, and more follows.
+            Place::Beyond { .. } => return None,
+            Place::Ahead | Place::Inside => Effect::Add,
         },
+        (In::Yes, In::No) => match place_before(id, slot, window.as_deref(), event) {
+            Place::Beyond { witness: false } => return None,
+            Place::Beyond { witness: true } | Place::Ahead | Place::Inside => Effect::Remove,
+        },
+        (In::Yes, In::Yes) => stayed(id, slot, window, event)?,
     };
-    match (was_in, is_in) {
-        (In::No, In::No) => None,
-        (In::No, In::Yes) => Some(Effect::Add),
-        (In::Yes, In::No) => Some(Effect::Remove),
-        (In::Yes, In::Yes) if same_place(before, after, order) => Some(Effect::Change),
-        (In::Yes, In::Yes) => Some(Effect::Move),
-        (In::Maybe, _) | (_, In::Maybe) => Some(Effect::Maybe),
+    effect.invalidates(slot.representation()).then_some(effect)
+}
+
+/// The record was in the match set, and is.
+fn stayed(
+    id: ShapeId,
+    slot: &Slot,
+    window: Option<&mut Window>,
+    event: &mut Event<'_>,
+) -> Option<Effect> {
+    if slot.pattern.is_empty() || !event.moved(id, slot) {
+        return match place_after(id, slot, window.as_deref(), event) {
+            Place::Inside if event.shows(id, slot) => Some(Effect::Change),
+            _ => None,
+        };
+    }
+    let before = place_before(id, slot, window.as_deref(), event);
+    let after = place_after(id, slot, window.as_deref(), event);
+    match (before, after) {
+        (Place::Ahead, Place::Ahead) => None,
+        (Place::Beyond { witness }, Place::Beyond { .. }) => {
+            if witness && let Some(window) = window {
+                let (seen, _, document) = event.seen(id);
+                if let Some(key) = seen.after(document, slot) {
+                    window.witness_moved(key);
+                }
+            }
+            None
+        }
+        _ => Some(Effect::Move),
     }
 }
 
-/// Whether the record surely keeps its place.
-fn same_place(before: &Image, after: &Image, order: Option<&dyn Order>) -> bool {
-    let Some(order) = order else {
-        return true; // by _id, which never changes
+fn place_before(id: ShapeId, slot: &Slot, window: Option<&Window>, event: &mut Event<'_>) -> Place {
+    let Some(window) = window else {
+        return Place::Inside;
     };
-    match (before, after) {
-        (Image::Known(before), Image::Known(after)) => order.same_place(before, after),
-        _ => false,
-    }
+    let (seen, document, _) = event.seen(id);
+    // A record without a place: the database refuses to sort it, and the query fails.
+    seen.before(document, slot)
+        .map_or(Place::Inside, |key| window.place(key, &slot.pattern))
+}
+
+fn place_after(id: ShapeId, slot: &Slot, window: Option<&Window>, event: &mut Event<'_>) -> Place {
+    let Some(window) = window else {
+        return Place::Inside;
+    };
+    let (seen, _, document) = event.seen(id);
+    seen.after(document, slot)
+        .map_or(Place::Inside, |key| window.place(key, &slot.pattern))
 }

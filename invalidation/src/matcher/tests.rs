@@ -1,31 +1,14 @@
 //! One change, one query: every combination of images.
 
-use std::sync::Arc;
-
 use bson::{RawBson, RawDocumentBuf, doc};
 use freshet_core::change::Image::{self, Absent, Known, Later, Unknown};
 use freshet_core::notification::Effect::{Add, Change as Changed, Maybe, Move, Remove};
+use freshet_core::query::{Filter, Projection, Sort};
+use freshet_core::value::path::Path;
+use freshet_core::value::sort::{Direction, SortKey, sort_key};
 
 use super::*;
-use crate::registry::{Images, Order, Registry, RegistryLimits, Resource};
-
-/// `x > 10`, and a document with `poison` brings it down.
-struct Above10;
-
-impl Matches for Above10 {
-    fn matches(&self, document: &RawDocument) -> bool {
-        assert!(document.get("poison").expect("valid").is_none(), "poisoned");
-        document.get_i32("x").is_ok_and(|x| x > 10)
-    }
-}
-
-struct ByField(&'static str);
-
-impl Order for ByField {
-    fn same_place(&self, before: &RawDocument, after: &RawDocument) -> bool {
-        before.get(self.0).expect("valid") == after.get(self.0).expect("valid")
-    }
-}
+use crate::registry::{Images, Registry, RegistryLimits, Resource, Watched};
 
 fn raw(document: bson::Document) -> RawDocumentBuf {
     RawDocumentBuf::try_from(&document).expect("encodes")
@@ -39,22 +22,30 @@ fn namespace() -> Namespace {
     Namespace::new("d", "c").expect("valid")
 }
 
-fn query(
-    key: &str,
-    representation: Representation,
-    sorted_by: Option<&'static str>,
-    skips: bool,
-) -> Resource {
+fn above_10() -> Filter {
+    Filter::parse(&raw(doc! {"x": {"$gt": 10}})).expect("a filter")
+}
+
+fn resource(key: &str, watch: Watch) -> Resource {
     Resource {
         namespace: namespace(),
         key: Key::from(key),
-        watched: Watched::Query {
-            filter: Arc::new(Above10),
-            order: sorted_by.map(|field| Arc::new(ByField(field)) as Arc<dyn Order>),
-            representation,
-            skips,
-        },
+        watched: Watched::Query(watch),
     }
+}
+
+fn sorted(by: Option<&str>) -> Sort {
+    by.map_or_else(Sort::default, |by| Sort::parse(by).expect("a sort"))
+}
+
+/// The records with x > 10.
+fn query(key: &str, sorted_by: Option<&str>, skips: bool) -> Resource {
+    let watch = Watch::records(above_10(), sorted(sorted_by), Projection::default(), skips);
+    resource(key, watch)
+}
+
+fn ids(key: &str, sorted_by: Option<&str>) -> Resource {
+    resource(key, Watch::ids(above_10(), sorted(sorted_by), false))
 }
 
 fn registry() -> Registry {
@@ -78,13 +69,8 @@ fn change(position: u64, before: Image, after: Image) -> ChangeEvent {
 }
 
 /// Effects on what is active, by key, beside the record itself.
-fn touched(
-    registry: &mut Registry,
-    event: &ChangeEvent,
-    faults: &mut Faults,
-) -> Vec<(String, Effect)> {
-    let Affected::Resources(all) =
-        affected(registry.collection(&namespace()), event, Moment(0), faults)
+fn touched(registry: &mut Registry, event: &ChangeEvent) -> Vec<(String, Effect)> {
+    let Affected::Resources(all) = affected(registry.collection(&namespace()), event, Moment(0))
     else {
         panic!("a record changed");
     };
@@ -97,7 +83,11 @@ fn touched(
 
 fn settled(registry: &mut Registry, resource: &Resource, members: &[Key]) {
     registry.begin(resource, Moment(0)).expect("room");
-    assert!(registry.settle(resource, members, Position(1), 60_000, Moment(0)));
+    let shown = Shown {
+        members: Some(members),
+        window: Window::default(),
+    };
+    assert!(registry.settle(resource, shown, Position(1), 60_000, Moment(0)));
     registry.release(resource);
 }
 
@@ -118,13 +108,9 @@ fn exact_images_give_exact_effects() {
     ];
     for (before, after, expected) in table {
         let mut registry = registry();
-        settled(
-            &mut registry,
-            &query("q", Representation::Objects, None, false),
-            &[],
-        );
+        settled(&mut registry, &query("q", None, false), &[]);
         let event = change(5, before, after);
-        let got = touched(&mut registry, &event, &mut Faults::default());
+        let got = touched(&mut registry, &event);
         assert_eq!(
             got.first().map(|(_, effect)| *effect),
             expected,
@@ -136,23 +122,11 @@ fn exact_images_give_exact_effects() {
 #[test]
 fn an_id_list_ignores_a_pure_change_but_not_a_move() {
     let mut registry = registry();
-    settled(
-        &mut registry,
-        &query("by-id", Representation::Ids, None, false),
-        &[],
-    );
-    settled(
-        &mut registry,
-        &query("by-x", Representation::Ids, Some("x"), false),
-        &[],
-    );
-    settled(
-        &mut registry,
-        &query("by-y", Representation::Ids, Some("y"), false),
-        &[],
-    );
+    settled(&mut registry, &ids("by-id", None), &[]);
+    settled(&mut registry, &ids("by-x", Some("x")), &[]);
+    settled(&mut registry, &ids("by-y", Some("y")), &[]);
     let event = change(5, Known(at(20)), Known(at(30)));
-    let got = touched(&mut registry, &event, &mut Faults::default());
+    let got = touched(&mut registry, &event);
     assert_eq!(got, [("by-x".to_owned(), Move)]);
 }
 
@@ -170,13 +144,9 @@ fn without_images_members_stand_in_for_the_state_before() {
     ];
     for (member, after, expected) in cases {
         let mut registry = registry();
-        let resource = query("q", Representation::Objects, None, false);
+        let resource = query("q", None, false);
         settled(&mut registry, &resource, std::slice::from_ref(member));
-        let got = touched(
-            &mut registry,
-            &change(5, Unknown, after),
-            &mut Faults::default(),
-        );
+        let got = touched(&mut registry, &change(5, Unknown, after));
         assert_eq!(got.first().map(|(_, effect)| *effect), expected);
     }
 }
@@ -184,76 +154,217 @@ fn without_images_members_stand_in_for_the_state_before() {
 #[test]
 fn c1_while_a_read_is_under_way_its_members_may_be_anybody() {
     let mut registry = registry();
-    let resource = query("q", Representation::Objects, None, false);
+    let resource = query("q", None, false);
     registry.begin(&resource, Moment(0)).expect("room");
     let event = change(5, Unknown, Later(Some(at(1))));
-    let got = touched(&mut registry, &event, &mut Faults::default());
+    let got = touched(&mut registry, &event);
     assert_eq!(got, [("q".to_owned(), Maybe)]);
     registry.release(&resource);
-    assert!(touched(&mut registry, &event, &mut Faults::default()).is_empty());
+    assert!(touched(&mut registry, &event).is_empty());
 }
 
 #[test]
 fn where_members_do_not_tell_what_left_every_doubt_counts() {
     let mut registry = registry();
-    let count = Resource {
-        watched: Watched::Count(Arc::new(Above10)),
-        ..query("count", Representation::Count, None, false)
-    };
+    let count = resource("count", Watch::count(above_10()));
     settled(&mut registry, &count, &[]);
-    settled(
-        &mut registry,
-        &query("skip", Representation::Objects, None, true),
-        &[],
-    );
+    settled(&mut registry, &query("skip", None, true), &[]);
     let event = change(5, Unknown, Later(Some(at(1))));
-    assert_eq!(
-        touched(&mut registry, &event, &mut Faults::default()).len(),
-        2
-    );
+    assert_eq!(touched(&mut registry, &event).len(), 2);
+    settled(&mut registry, &count, &[]);
+    settled(&mut registry, &query("skip", None, true), &[]);
     let event = change(6, Known(at(20)), Known(at(30)));
-    let got = touched(&mut registry, &event, &mut Faults::default());
-    assert_eq!(
-        got,
-        [("skip".to_owned(), Changed)],
-        "a count ignores a change"
-    );
+    let got = touched(&mut registry, &event);
+    let expected = [("skip".to_owned(), Changed)];
+    assert_eq!(got, expected, "a count ignores a change");
 }
 
 #[test]
 fn a_collection_that_promised_images_and_lacks_one_is_doubted() {
     let mut registry = registry();
     registry.declare(&namespace(), Images::Both);
-    settled(
-        &mut registry,
-        &query("q", Representation::Objects, None, false),
-        &[],
-    );
+    settled(&mut registry, &query("q", None, false), &[]);
     let event = change(5, Unknown, Known(at(1)));
-    assert_eq!(
-        touched(&mut registry, &event, &mut Faults::default()),
-        [("q".to_owned(), Maybe)]
-    );
+    assert_eq!(touched(&mut registry, &event), [("q".to_owned(), Maybe)]);
 }
 
 #[test]
-fn a_failing_filter_is_taken_for_touched_and_harms_no_other() {
+fn a_failing_query_is_taken_for_touched_and_harms_no_other() {
     let mut registry = registry();
-    settled(
-        &mut registry,
-        &query("a", Representation::Objects, None, false),
-        &[],
+    settled(&mut registry, &query("a", None, false), &[]);
+    settled(&mut registry, &query("b", None, false), &[]);
+    let filter = Filter::parse(&raw(doc! {"y": 1})).expect("a filter");
+    settled(&mut registry, &resource("y", Watch::count(filter)), &[]);
+    let collection = registry.collection(&namespace()).expect("active");
+    collection.matcher().fail_at("x");
+    let event = change(5, Absent, Known(at(1)));
+    let got = touched(&mut registry, &event);
+    let [a, b, y] = ["a", "b", "y"].map(str::to_owned);
+    assert_eq!(got, [(y, Add)], "x is not above 10: not even candidates");
+    let event = change(5, Absent, Known(at(20)));
+    settled(&mut registry, &query("a", None, false), &[]);
+    assert_eq!(touched(&mut registry, &event), [(a, Maybe), (b, Maybe)]);
+    let collection = registry.collection(&namespace()).expect("active");
+    assert_eq!(collection.faults(), 2);
+}
+
+#[test]
+fn a_query_whose_copies_are_all_stale_is_dormant_until_it_is_read_again() {
+    let mut registry = registry();
+    let resource = query("q", None, false);
+    settled(&mut registry, &resource, &[]);
+    let add = |position| change(position, Absent, Known(at(20)));
+    assert_eq!(touched(&mut registry, &add(5)).len(), 1);
+    assert_eq!(touched(&mut registry, &add(6)).len(), 0);
+    registry.begin(&resource, Moment(0)).expect("room");
+    assert_eq!(
+        touched(&mut registry, &add(7)).len(),
+        1,
+        "a read is under way"
     );
-    settled(
-        &mut registry,
-        &query("b", Representation::Objects, None, false),
-        &[],
-    );
-    let mut faults = Faults::default();
-    let event = change(5, Absent, Known(raw(doc! {"_id": 7, "poison": 1})));
-    let got = touched(&mut registry, &event, &mut faults);
-    assert_eq!(got, [("a".to_owned(), Maybe), ("b".to_owned(), Maybe)]);
-    assert_eq!(faults, Faults(2));
+    registry.release(&resource);
+    assert_eq!(touched(&mut registry, &add(8)).len(), 0);
+    settled(&mut registry, &resource, &[]);
+    assert_eq!(touched(&mut registry, &add(9)).len(), 1);
+}
+
+#[test]
+fn a_copy_read_after_the_write_stays() {
+    let mut registry = registry();
+    let resource = query("q", None, false);
+    settled(&mut registry, &resource, &[]); // read at 1
+    registry.begin(&resource, Moment(0)).expect("room");
+    assert!(registry.settle(&resource, Shown::default(), Position(7), 60_000, Moment(0)));
+    registry.release(&resource);
+    let add = |position| change(position, Absent, Known(at(20)));
+    assert_eq!(touched(&mut registry, &add(5)).len(), 1, "the first copy");
+    assert_eq!(touched(&mut registry, &add(8)).len(), 1, "the second one");
+    assert_eq!(touched(&mut registry, &add(9)).len(), 0);
+}
+
+#[test]
+fn projection_and_filter_say_what_is_relevant() {
+    let change_of_y = || {
+        change(
+            5,
+            Known(at(20)),
+            Known(raw(doc! {"_id": 7, "x": 20, "y": 2})),
+        )
+    };
+    let cases = [
+        ("x", None),
+        ("y", Some(Changed)),
+        ("-y", None),
+        ("-x", Some(Changed)),
+        ("y.z", None),
+        ("other", None),
+    ];
+    for (fields, expected) in cases {
+        let mut registry = registry();
+        let projection = Projection::parse(fields).expect("a projection");
+        let watch = Watch::records(above_10(), Sort::default(), projection, false);
+        settled(&mut registry, &resource("q", watch), &[]);
+        let got = touched(&mut registry, &change_of_y());
+        assert_eq!(got.first().map(|(_, effect)| *effect), expected, "{fields}");
+    }
+    let paths = |path: &str| Some([Path::new(path)].into());
+    for (depends_on, expected) in [
+        (paths("x"), None),
+        (paths("y"), Some(Changed)),
+        (None, Some(Changed)),
+    ] {
+        let mut registry = registry();
+        settled(
+            &mut registry,
+            &resource("q", Watch::aggregate(above_10(), depends_on)),
+            &[],
+        );
+        let got = touched(&mut registry, &change_of_y());
+        assert_eq!(got.first().map(|(_, effect)| *effect), expected);
+    }
+}
+
+/// Sorted by x, the answer shows 20 to 30, 40 follows.
+fn windowed(registry: &mut Registry, resource: &Resource, first: Option<i32>) {
+    let pattern = [
+        (Path::new("x"), Direction::Ascending),
+        (Path::new("_id"), Direction::Ascending),
+    ];
+    let key = |id: i32, x: i32| {
+        let document = raw(doc! {"_id": id, "x": x});
+        SortKey::of(&sort_key(&document, &pattern).expect("a key")).expect("short")
+    };
+    let window = Window {
+        first: first.map(|x| key(1, x)),
+        end: Some(End {
+            last: key(3, 30),
+            witness: Some(key(7, 40)),
+        }),
+    };
+    registry.declare(&namespace(), Images::Both);
+    registry.begin(resource, Moment(0)).expect("room");
+    let shown = Shown {
+        members: None,
+        window,
+    };
+    assert!(registry.settle(resource, shown, Position(1), 60_000, Moment(0)));
+    registry.release(resource);
+}
+
+#[test]
+fn outside_its_window_a_query_is_not_touched() {
+    let y = |x, y| Known(raw(doc! {"_id": 7, "x": x, "y": y}));
+    let table = [
+        (Absent, Known(at(25)), Some(Add)),
+        (Absent, Known(at(30)), None), // after _id 3
+        (Absent, Known(at(35)), None),
+        (Known(at(25)), Absent, Some(Remove)),
+        (Known(at(35)), Absent, None),
+        (Known(at(40)), Absent, Some(Remove)), // the one that was known to follow
+        (Known(at(35)), Known(at(50)), None),
+        (Known(at(35)), Known(at(25)), Some(Move)),
+        (Known(at(25)), Known(at(35)), Some(Move)),
+        (y(35, 1), y(35, 2), None),
+        (y(25, 1), y(25, 2), Some(Changed)),
+        // In front of the window, where records were skipped, only coming and going counts.
+        (y(15, 1), y(15, 2), None),
+        (Known(at(15)), Known(at(16)), None),
+        (Absent, Known(at(15)), Some(Add)),
+        (Known(at(15)), Absent, Some(Remove)),
+        (Known(at(15)), Known(at(35)), Some(Move)),
+    ];
+    for (before, after, expected) in table {
+        let mut registry = registry();
+        windowed(&mut registry, &query("q", Some("x"), true), Some(20));
+        let event = change(5, before, after);
+        let got = touched(&mut registry, &event);
+        assert_eq!(
+            got.first().map(|(_, effect)| *effect),
+            expected,
+            "{event:?}"
+        );
+    }
+}
+
+#[test]
+fn the_record_that_follows_is_followed() {
+    let mut registry = registry();
+    let resource = query("q", Some("x"), false);
+    windowed(&mut registry, &resource, None);
+    let moved = change(5, Known(at(40)), Known(at(50)));
+    assert_eq!(touched(&mut registry, &moved), []);
+    let gone = change(6, Known(at(50)), Absent);
+    assert_eq!(touched(&mut registry, &gone), [("q".to_owned(), Remove)]);
+}
+
+#[test]
+fn a_read_under_way_has_no_window_yet() {
+    let mut registry = registry();
+    let resource = query("q", Some("x"), false);
+    windowed(&mut registry, &resource, None);
+    registry.begin(&resource, Moment(0)).expect("room");
+    let beyond = change(5, Absent, Known(at(35)));
+    assert_eq!(touched(&mut registry, &beyond), [("q".to_owned(), Add)]);
 }
 
 #[test]
@@ -266,11 +377,7 @@ fn all_forms_of_a_record_are_touched() {
         watched: Watched::Record,
     };
     settled(&mut registry, &form, &[]);
-    let got = touched(
-        &mut registry,
-        &change(5, Unknown, Unknown),
-        &mut Faults::default(),
-    );
+    let got = touched(&mut registry, &change(5, Unknown, Unknown));
     assert_eq!(got, [(form.key.to_string(), Maybe)]);
 }
 
@@ -278,20 +385,13 @@ fn all_forms_of_a_record_are_touched() {
 fn the_active_list_is_bounded_and_forgets_only_what_cannot_be_outstanding() {
     let mut registry = registry();
     for i in 0..10 {
-        settled(
-            &mut registry,
-            &query(&format!("q{i}"), Representation::Objects, None, false),
-            &[],
-        );
+        settled(&mut registry, &query(&format!("q{i}"), None, false), &[]);
     }
-    let more = query("more", Representation::Objects, None, false);
+    let more = query("more", None, false);
     assert!(registry.begin(&more, Moment(60_000)).is_err());
     assert!(
         registry
-            .begin(
-                &query("q3", Representation::Objects, None, false),
-                Moment(61_000)
-            )
+            .begin(&query("q3", None, false), Moment(61_000))
             .is_ok()
     );
     // The horizon is past, and the ticket's term after it.

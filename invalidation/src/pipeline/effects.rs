@@ -16,7 +16,7 @@ use tracing::{error, warn};
 use super::Inner;
 use crate::effect::{Effects, Plan, plan};
 use crate::ingest::port::Batch;
-use crate::matcher::{Affected, Faults, affected};
+use crate::matcher::{Affected, affected};
 use crate::purge::{Order, Target};
 use crate::sketch::port::{Report, SketchError, Write};
 
@@ -34,12 +34,14 @@ impl Inner {
 
     fn match_all(&self, batch: &Batch) -> Plan {
         let now = self.clock.now();
-        let mut faults = Faults::default();
+        let mut faults = 0;
         let mut all = Vec::with_capacity(batch.events.len());
         for event in &batch.events {
             let mut registry = self.registry.lock();
-            let collection = registry.collection(&event.namespace);
-            let mut one = affected(collection, event, now, &mut faults);
+            let mut collection = registry.collection(&event.namespace);
+            let earlier = collection.as_ref().map_or(0, |c| c.faults());
+            let mut one = affected(collection.as_deref_mut(), event, now);
+            faults += collection.map_or(0, |c| c.faults()) - earlier;
             if let Affected::Collection(_, position) = &mut one {
                 registry.reshape();
                 // A read after it may have shown what took the collection's place.
@@ -51,9 +53,9 @@ impl Inner {
         }
         self.registry.lock().matched_through(batch.through);
         self.observe(batch.through);
-        if faults.0 > 0 {
+        if faults > 0 {
             error!(
-                failures = faults.0,
+                failures = faults,
                 "a filter failed and is taken for touched"
             );
         }

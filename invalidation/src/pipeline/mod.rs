@@ -25,9 +25,10 @@ use tokio_util::sync::CancellationToken;
 use self::snapshots::Snapshots;
 use self::state::State;
 use crate::ingest::port::Source;
+use crate::matcher::Shown;
 use crate::purge::Outbox;
 use crate::purge::port::Purger;
-use crate::registry::{Images, Registry, Resource};
+use crate::registry::{Images, Refused, Registry, Resource};
 use crate::sketch::port::{Read, Scope, Settled, SketchError, SketchStore, Start};
 use crate::telemetry::Metrics;
 
@@ -208,7 +209,7 @@ impl Inner {
         let (matched, shape) = {
             let mut registry = self.registry.lock();
             let matched = registry.begin(&resource, now);
-            (matched.map_err(|_| NotCached::Capacity)?, registry.shape())
+            (matched.map_err(refused)?, registry.shape())
         };
         Ok(Ticket {
             from: matched.max(self.position()),
@@ -242,7 +243,11 @@ impl Inner {
                 return Err(NotCached::InvalidatedMeanwhile);
             }
             // Swept: the ticket's term ended just now, and nobody matches it any more.
-            if !registry.settle(resource, answer.members, answer.position, span_ms, now) {
+            let shown = Shown {
+                members: Some(answer.members),
+                window: answer.window.clone(),
+            };
+            if !registry.settle(resource, shown, answer.position, span_ms, now) {
                 return Err(NotCached::ReadTooSlow);
             }
         }
@@ -310,5 +315,12 @@ impl Inner {
             active_queries: self.registry.lock().len(),
             purges_pending: self.outbox.pending(),
         }
+    }
+}
+
+fn refused(why: Refused) -> NotCached {
+    match why {
+        Refused::Full => NotCached::Capacity,
+        Refused::Undecidable(_) => NotCached::Undecidable,
     }
 }

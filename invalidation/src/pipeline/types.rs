@@ -5,8 +5,10 @@ use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::time::Position;
 
+use crate::matcher::Window;
+
 /// What was read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Answer<'a> {
     /// A lower bound of the read (rule C1).
     pub position: Position,
@@ -15,6 +17,8 @@ pub struct Answer<'a> {
     /// The keys of the records in the window, and of the look-ahead that decides whether there is a next
     /// page. For objects each is a copy of its record (rule C4); the look-ahead harmlessly counts as one.
     pub members: &'a [Key],
+    /// Where a sorted, limited answer begins and ends.
+    pub window: Window,
 }
 
 /// Why an answer is not cached. [`NotCached::word`] is the same word in `Cache-Status`, log and metric.

@@ -1,17 +1,23 @@
 //! The active list: what is matched, and for how long. A resource is active from before its read (rule C1)
 //! until no copy can be outstanding; within that time no change of it goes unmatched.
 
-mod active;
+mod collection;
+mod due;
 mod watched;
 
 use std::collections::HashMap;
 
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
+use freshet_core::predicate::Undecidable;
 use freshet_core::time::{Moment, Position};
 
-pub use active::Active;
-pub use watched::{Images, Matches, Order, Resource, Watched};
+use self::due::Due;
+use crate::matcher::{QueryId, Shown};
+
+pub use collection::Collection;
+pub(crate) use collection::Touched;
+pub use watched::{Images, Resource, Watched};
 
 /// What may be active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,29 +30,34 @@ pub struct RegistryLimits {
     pub ticket_ms: u64,
 }
 
-/// No room for one more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("as many resources are active as may be")]
-pub struct Full;
+/// Why a resource is not active.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// No room for one more.
+    #[error("as many resources are active as may be")]
+    Full,
+    /// The matcher cannot decide it (rule C14).
+    #[error(transparent)]
+    Undecidable(#[from] Undecidable),
+}
 
 /// The active list.
 #[derive(Debug)]
 pub struct Registry {
     limits: RegistryLimits,
     collections: HashMap<Namespace, Collection>,
+    due: Due<Listed>,
     active: usize,
     /// Every change at or before it is matched, with what was active then.
     matched: Position,
     shape: u64,
 }
 
-/// What is active in one collection.
-#[derive(Debug, Default)]
-pub struct Collection {
-    images: Images,
-    queries: HashMap<Key, Active>,
-    /// A record's other forms, by its own key.
-    forms: HashMap<Key, HashMap<Key, Active>>,
+/// Something with a term.
+#[derive(Clone, Debug)]
+enum Listed {
+    Query(Namespace, QueryId),
+    Form(Namespace, Key, Key),
 }
 
 impl Registry {
@@ -56,6 +67,7 @@ impl Registry {
         Registry {
             limits,
             collections: HashMap::new(),
+            due: Due::default(),
             active: 0,
             matched: Position::ZERO,
             shape: 0,
@@ -66,91 +78,155 @@ impl Registry {
     /// no change is matched in between.
     ///
     /// # Errors
-    /// [`Full`].
-    pub fn begin(&mut self, resource: &Resource, now: Moment) -> Result<Position, Full> {
-        if self.active >= self.limits.active_max {
-            self.sweep(now);
-        }
-        let room = self.active < self.limits.active_max;
+    /// [`Refused`].
+    pub fn begin(&mut self, resource: &Resource, now: Moment) -> Result<Position, Refused> {
         let until = now.after_ms(self.limits.ticket_ms);
+        match &resource.watched {
+            _ if !resource.needs_place() => {}
+            Watched::Record => self.begin_form(resource, until, now)?,
+            Watched::Query(_) => {
+                let id = self.activate(resource, until, now)?;
+                let collection = self.collections.get_mut(&resource.namespace);
+                collection
+                    .into_iter()
+                    .for_each(|c| c.matcher().begin(id, until));
+            }
+        }
+        Ok(self.matched)
+    }
+
+    fn begin_form(
+        &mut self,
+        resource: &Resource,
+        until: Moment,
+        now: Moment,
+    ) -> Result<(), Refused> {
+        let collection = self.collections.get_mut(&resource.namespace);
+        if let Some(form) = collection.and_then(|c| c.known_form(resource)) {
+            form.keep_until = form.keep_until.max(until);
+            return Ok(());
+        }
+        self.make_room(now)?;
         let collection = self
             .collections
             .entry(resource.namespace.clone())
             .or_default();
-        let Some(place) = collection.place(resource) else {
-            return Ok(self.matched); // the record itself is always matched
+        if let (Some(form), Some(record)) = (collection.form(resource), resource.form_of()) {
+            form.keep_until = until;
+            self.active += 1;
+            let listed = Listed::Form(resource.namespace.clone(), record, resource.key.clone());
+            self.due.put(until, listed);
+        }
+        Ok(())
+    }
+
+    /// The query's number; the matcher learns of it where it is new.
+    fn activate(
+        &mut self,
+        resource: &Resource,
+        until: Moment,
+        now: Moment,
+    ) -> Result<QueryId, Refused> {
+        let Watched::Query(watch) = &resource.watched else {
+            return Err(Refused::Full);
         };
-        if let Some(active) = place.get_mut(resource.key.as_str()) {
-            active.begin(until);
-            return Ok(self.matched);
+        let known = self.collections.get(&resource.namespace);
+        if let Some(id) = known.and_then(|collection| collection.find(&resource.key)) {
+            return Ok(id);
         }
-        if !room {
-            return Err(Full);
-        }
-        let mut active = Active::new(resource.watched.clone());
-        active.begin(until);
-        place.insert(resource.key.clone(), active);
+        self.make_room(now)?;
+        let collection = self
+            .collections
+            .entry(resource.namespace.clone())
+            .or_default();
+        let id = collection
+            .matcher()
+            .insert(resource.key.clone(), watch, None)?;
+        collection.list(&resource.key, id);
         self.active += 1;
-        Ok(self.matched)
+        self.due
+            .put(until, Listed::Query(resource.namespace.clone(), id));
+        Ok(id)
+    }
+
+    fn make_room(&mut self, now: Moment) -> Result<(), Refused> {
+        if self.active >= self.limits.active_max {
+            self.sweep(now);
+        }
+        match self.active < self.limits.active_max {
+            true => Ok(()),
+            false => Err(Refused::Full),
+        }
     }
 
     /// A copy is about to be issued that may live for `span_ms`: keeps the resource active until it is gone,
-    /// and learns its members. False: it is not active any more.
+    /// and learns what it shows. False: it is not active any more.
     #[must_use]
     pub fn settle(
         &mut self,
         resource: &Resource,
-        members: &[Key],
+        shown: Shown<'_>,
         position: Position,
         span_ms: u64,
         now: Moment,
     ) -> bool {
+        if !resource.needs_place() {
+            return true; // the record itself is always matched
+        }
         // The sketch's clock may be another one's; the ticket's term is slack enough for the way there.
         let until = now.after_ms(span_ms.saturating_add(self.limits.ticket_ms));
         let Some(collection) = self.collections.get_mut(&resource.namespace) else {
-            return matches!(resource.watched, Watched::Record) && resource.form_of().is_none();
+            return false;
+        };
+        if let Watched::Record = resource.watched {
+            return match collection.known_form(resource) {
+                Some(form) => {
+                    form.keep_until = form.keep_until.max(until);
+                    true
+                }
+                None => false,
+            };
+        }
+        let Some(id) = collection.find(&resource.key) else {
+            return false;
         };
         let known = collection.images == Images::AfterOnly;
-        let members_max = self.limits.members_max;
-        let Some(place) = collection.place(resource) else {
-            return true; // the record itself is always matched
+        let shown = Shown {
+            members: shown.members.filter(|_| known),
+            ..shown
         };
-        match place.get_mut(resource.key.as_str()) {
-            Some(active) => {
-                active.settle(known.then_some(members), position, members_max, until);
-                true
-            }
-            None => false,
-        }
+        let members_max = self.limits.members_max;
+        collection
+            .matcher()
+            .settle(id, &shown, position, members_max, until);
+        true
     }
 
     /// Activates a resource of which an earlier life of this process issued copies that may live until
-    /// `until`; their members are not known.
+    /// `until`; what they show is not known.
     ///
     /// # Errors
-    /// [`Full`].
-    pub fn revive(&mut self, resource: &Resource, until: Moment, now: Moment) -> Result<(), Full> {
+    /// [`Refused`].
+    pub fn revive(
+        &mut self,
+        resource: &Resource,
+        until: Moment,
+        now: Moment,
+    ) -> Result<(), Refused> {
         self.begin(resource, now)?;
-        let collection = self.collections.get_mut(&resource.namespace);
-        if let Some(active) = collection
-            .and_then(|collection| collection.place(resource))
-            .and_then(|place| place.get_mut(resource.key.as_str()))
-        {
-            active.settle(None, Position::ZERO, 0, until);
-            active.release();
-        }
+        let span_ms = until.since(now);
+        let _ = self.settle(resource, Shown::default(), Position::ZERO, span_ms, now);
+        self.release(resource);
         Ok(())
     }
 
     /// The ticket is gone: its read is settled, or came to nothing.
     pub fn release(&mut self, resource: &Resource) {
-        if let Some(active) = self
-            .collections
-            .get_mut(&resource.namespace)
-            .and_then(|collection| collection.place(resource))
-            .and_then(|place| place.get_mut(resource.key.as_str()))
+        if let Watched::Query(_) = resource.watched
+            && let Some(collection) = self.collections.get_mut(&resource.namespace)
+            && let Some(id) = collection.find(&resource.key)
         {
-            active.release();
+            collection.matcher().release(id);
         }
     }
 
@@ -202,43 +278,35 @@ impl Registry {
 
     /// Deactivates what no copy can be outstanding of.
     pub fn sweep(&mut self, now: Moment) {
-        self.active = 0;
-        for collection in self.collections.values_mut() {
-            collection.queries.retain(|_, active| active.is_kept(now));
-            collection.forms.retain(|_, forms| {
-                forms.retain(|_, active| active.is_kept(now));
-                !forms.is_empty()
-            });
-            let forms = collection.forms.values().map(HashMap::len).sum::<usize>();
-            self.active += collection.queries.len() + forms;
+        for listed in self.due.take(now) {
+            match self.sweep_one(&listed, now) {
+                Some(keep_until) => self.due.put(keep_until, listed),
+                None => self.active -= 1,
+            }
         }
         // Idle names make room. What the feed says about one is declared anew before its next read; until then the
         // least is assumed.
         self.collections
-            .retain(|_, collection| !collection.queries.is_empty() || !collection.forms.is_empty());
+            .retain(|_, collection| !collection.is_empty());
     }
-}
 
-impl Collection {
-    /// Where the resource stands when it is active; `None`: it needs no place.
-    fn place(&mut self, resource: &Resource) -> Option<&mut HashMap<Key, Active>> {
-        match &resource.watched {
-            Watched::Record => Some(self.forms.entry(resource.form_of()?).or_default()),
-            Watched::Query { .. } | Watched::Count(_) => Some(&mut self.queries),
+    /// Until when it is kept; `None`: it was taken out.
+    fn sweep_one(&mut self, listed: &Listed, now: Moment) -> Option<Moment> {
+        match listed {
+            Listed::Query(namespace, id) => {
+                let collection = self.collections.get_mut(namespace)?;
+                let keep_until = collection.entry(*id)?.keep_until;
+                if keep_until > now {
+                    return Some(keep_until);
+                }
+                collection.remove(*id);
+                None
+            }
+            Listed::Form(namespace, record, key) => {
+                let collection = self.collections.get_mut(namespace)?;
+                collection.sweep_form(record, key, now)
+            }
         }
-    }
-
-    /// Active queries and counts.
-    pub fn queries(&mut self) -> impl Iterator<Item = (&Key, &mut Active)> {
-        self.queries.iter_mut()
-    }
-
-    /// The active forms of a record, beside the record itself.
-    pub fn forms(&self, record: &Key) -> impl Iterator<Item = &Key> {
-        self.forms
-            .get(record.as_str())
-            .into_iter()
-            .flat_map(HashMap::keys)
     }
 }
 

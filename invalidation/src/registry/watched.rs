@@ -1,44 +1,19 @@
 //! A cacheable resource as the matcher sees it.
 
-use std::fmt;
-use std::sync::Arc;
-
-use bson::RawDocument;
 use freshet_core::freshness::ResourceKind;
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::notification::Representation;
 
-/// An exactly decidable filter (rule C14).
-pub trait Matches: Send + Sync {
-    /// Whether the record's state satisfies it.
-    fn matches(&self, document: &RawDocument) -> bool;
-}
-
-/// The order of a sorted result.
-pub trait Order: Send + Sync {
-    /// Whether both states of a record stand at the same place: their sort keys are equal.
-    fn same_place(&self, before: &RawDocument, after: &RawDocument) -> bool;
-}
+use crate::matcher::Watch;
 
 /// How a resource is matched.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub enum Watched {
     /// By its key's path: every change of the record, whatever form of it the key asks for.
     Record,
-    /// By its filter.
-    Query {
-        /// The filter.
-        filter: Arc<dyn Matches>,
-        /// The order, when one was asked for.
-        order: Option<Arc<dyn Order>>,
-        /// Objects or ids.
-        representation: Representation,
-        /// Records before the window count too (`skip` > 0): the members do not tell what left.
-        skips: bool,
-    },
-    /// By its filter; members are not known.
-    Count(Arc<dyn Matches>),
+    /// By its filter, and what its answer shows.
+    Query(Watch),
 }
 
 /// A resource that can be cached.
@@ -58,20 +33,17 @@ impl Resource {
     pub fn kind(&self) -> ResourceKind {
         match self.watched {
             Watched::Record => ResourceKind::Record,
-            Watched::Query { .. } | Watched::Count(_) => ResourceKind::Query,
+            Watched::Query(_) => ResourceKind::Query,
         }
     }
 
     /// Whether an answer holds copies of its members (rule C4).
     #[must_use]
     pub fn embeds_members(&self) -> bool {
-        matches!(
-            self.watched,
-            Watched::Query {
-                representation: Representation::Objects,
-                ..
-            }
-        )
+        match &self.watched {
+            Watched::Record => false,
+            Watched::Query(watch) => watch.shape.representation == Representation::Objects,
+        }
     }
 
     /// Of a record, whatever the form: the record's own key.
@@ -97,14 +69,4 @@ pub enum Images {
     /// No state before: member sets stand in for it.
     #[default]
     AfterOnly,
-}
-
-impl fmt::Debug for Watched {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Watched::Record => "Record",
-            Watched::Query { .. } => "Query",
-            Watched::Count(_) => "Count",
-        })
-    }
 }

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bson::{RawBson, RawDocument, RawDocumentBuf, doc};
+use bson::{RawBson, RawDocumentBuf, doc};
 use freshet_core::change::{Change, ChangeEvent, Image};
 use freshet_core::freshness::{Lifetimes, SurrogateKey};
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
-use freshet_core::notification::Representation;
+use freshet_core::query::{Filter, Projection, Sort};
 use freshet_core::sketch::machine::Limits;
 use freshet_core::sketch::wire::{self, Header};
 use freshet_core::time::{Clock, ManualClock, Position, Ttl};
@@ -21,8 +21,8 @@ use freshet_invalidation::purge::port::{PurgeError, Purger};
 use freshet_invalidation::sketch::port::{Scope, SketchStore, Start};
 use freshet_invalidation::sketch::{Entropy, LocalSketch};
 use freshet_invalidation::{
-    Answer, Images, Matches, NotCached, Parts, Pipeline, Resource, Revive, Settings, Ticket, Tier,
-    Watched,
+    Answer, Images, NotCached, Parts, Pipeline, Resource, Revive, Settings, Ticket, Tier, Watch,
+    Watched, Window,
 };
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -53,25 +53,19 @@ pub fn record(id: i32) -> Resource {
     }
 }
 
-struct Above10;
-
-impl Matches for Above10 {
-    fn matches(&self, document: &RawDocument) -> bool {
-        document.get_i32("x").is_ok_and(|x| x > 10)
-    }
-}
-
 /// The records with x > 10.
 pub fn query() -> Resource {
+    let filter = RawDocumentBuf::try_from(&doc! {"x": {"$gt": 10}}).expect("encodes");
+    let filter = Filter::parse(&filter).expect("a filter");
     Resource {
         namespace: namespace(),
         key: Key::from("/v1/d/c?filter=above10"),
-        watched: Watched::Query {
-            filter: Arc::new(Above10),
-            order: None,
-            representation: Representation::Objects,
-            skips: false,
-        },
+        watched: Watched::Query(Watch::records(
+            filter,
+            Sort::default(),
+            Projection::default(),
+            false,
+        )),
     }
 }
 
@@ -312,6 +306,7 @@ impl Stage {
             position: Position(position),
             lifetimes,
             members,
+            window: Window::default(),
         };
         self.pipeline.settle(ticket, answer).await
     }

@@ -59,6 +59,57 @@ pub(super) fn pattern(source: &str, options: Options) -> Result<(Tree, Options),
     }
 }
 
+/// The plain text that every match begins with, where the pattern begins at the text's start.
+pub(super) fn prefix(tree: &Tree, options: Options) -> Box<str> {
+    let Tree::Sequence(items) = tree else {
+        return Box::default();
+    };
+    let anchored = match items.first() {
+        Some(Tree::TextStart) => true,
+        Some(Tree::LineStart) => !options.multi_line,
+        _ => false,
+    };
+    if !anchored || options.ignore_case {
+        return Box::default();
+    }
+    let plain = items[1..].iter().map_while(|item| match item {
+        Tree::Char(c) => Some(*c),
+        _ => None,
+    });
+    plain.collect::<String>().into()
+}
+
+/// What a pattern without any metacharacter but a leading anchor looks for.
+pub(super) enum Plain {
+    /// The text of [`prefix`], at the beginning.
+    Beginning,
+    /// This text, anywhere.
+    Anywhere(Box<str>),
+}
+
+/// The plain text a pattern is, if it is one.
+pub(super) fn plain(tree: &Tree, options: Options) -> Option<Plain> {
+    let items = match tree {
+        Tree::Sequence(items) => &items[..],
+        one => std::slice::from_ref(one),
+    };
+    let text = |items: &[Tree]| {
+        let chars = items.iter().map(|item| match item {
+            Tree::Char(c) => Some(*c),
+            _ => None,
+        });
+        chars.collect::<Option<String>>()
+    };
+    if options.ignore_case {
+        return None;
+    }
+    match items.split_first()? {
+        (Tree::TextStart, rest) => text(rest).map(|_| Plain::Beginning),
+        (Tree::LineStart, rest) if !options.multi_line => text(rest).map(|_| Plain::Beginning),
+        _ => text(items).map(|text| Plain::Anywhere(text.into())),
+    }
+}
+
 pub(super) struct Reader<'s> {
     pub(super) rest: Peekable<Chars<'s>>,
     options: Options,

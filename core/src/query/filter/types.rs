@@ -5,6 +5,7 @@ use bson::spec::ElementType;
 use bson::{RawBson, RawBsonRef};
 
 use crate::query::FilterError;
+use crate::value::compare::rank_of;
 
 /// Alias, code, element type; in the order of the aliases' bytes.
 const ALIASES: [(&str, i32, Option<ElementType>); 22] = [
@@ -71,6 +72,16 @@ impl TypeSet {
             .enumerate()
             .filter(move |(index, _)| self.0 & 1 << index != 0)
             .map(|(_, (alias, _, _))| *alias)
+    }
+
+    /// The ranks of its types in the order of values.
+    pub fn ranks(self) -> impl Iterator<Item = u8> {
+        let named = ALIASES
+            .iter()
+            .enumerate()
+            .filter(move |(index, _)| self.0 & 1 << index != 0);
+        // "number" stands for four types of one rank.
+        named.map(|(_, (_, _, of))| rank_of(of.unwrap_or(ElementType::Double)))
     }
 
     /// Reads the operand of `$type`: an alias, a code, or a list of them.

@@ -1,0 +1,76 @@
+//! One test of what one path leads to. An atom holds when something there passes the test: two atoms of one path may
+//! be satisfied by two elements of one array.
+
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use bson::RawDocument;
+
+use super::Expr;
+use super::test::Test;
+use crate::value::path::{ArrayLeaf, Leaf, Path};
+
+/// An atom.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Atom {
+    path: Arc<Path>,
+    pub(super) test: Test,
+}
+
+impl Atom {
+    pub(super) fn new(path: &Arc<Path>, test: Test) -> Atom {
+        Atom {
+            path: Arc::clone(path),
+            test,
+        }
+    }
+
+    /// The path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Lets it have a path of the same text in common with others.
+    pub fn share_path(&mut self, path: Arc<Path>) {
+        debug_assert_eq!(self.path, path);
+        self.path = path;
+    }
+
+    /// Whether a document satisfies it.
+    #[must_use]
+    pub fn matches(&self, document: &RawDocument) -> bool {
+        let arrays = self.test.arrays();
+        self.path
+            .any(document, arrays, |leaf| holds(&self.test, leaf))
+    }
+
+    /// Whether it holds of what its path leads to, collected with [`ArrayLeaf::Elements`].
+    #[must_use]
+    pub fn holds_of(&self, leaves: &[Leaf<'_>]) -> bool {
+        match self.test.arrays() {
+            ArrayLeaf::Elements => leaves.iter().any(|leaf| holds(&self.test, *leaf)),
+            ArrayLeaf::Whole => leaves
+                .iter()
+                .any(|leaf| !matches!(leaf, Leaf::Element(_)) && holds(&self.test, *leaf)),
+        }
+    }
+
+    /// Feeds what tells it from others: atoms that are equal feed the same.
+    pub fn feed(&self, hasher: &mut impl Hasher) {
+        hasher.write(self.path.as_str().as_bytes());
+        self.test.feed(hasher);
+    }
+}
+
+fn holds(test: &Test, leaf: Leaf<'_>) -> bool {
+    match leaf {
+        Leaf::Missing => test.holds(None),
+        Leaf::Value(value) | Leaf::Element(value) => test.holds(Some(value)),
+    }
+}
+
+/// Whether a document satisfies a tree of atoms.
+pub(super) fn matches(expr: &Expr<Atom>, document: &RawDocument) -> bool {
+    expr.holds(&mut |atom| atom.matches(document))
+}

@@ -1,0 +1,105 @@
+//! The copies of answers that are out, and the reads under way: what the engine knows of them, and which queries it has
+//! to ask where a change does not say what a record was before.
+
+use std::collections::HashSet;
+
+use freshet_core::key::Key;
+use freshet_core::time::{Moment, Position};
+
+use super::engine::{Holders, Matcher, QueryId};
+use super::entry::{Entry, Shown};
+use super::shapes::Slot;
+
+impl Matcher {
+    /// A read of the query begins.
+    pub(crate) fn begin(&mut self, id: QueryId, until: Moment) {
+        if let Some(entry) = self.entry_mut(id) {
+            entry.copies.begin(until);
+            entry.keep_until = entry.keep_until.max(until);
+            self.doubtful.insert(id);
+        }
+    }
+
+    /// A read of the query ended, one way or the other.
+    pub(crate) fn release(&mut self, id: QueryId) {
+        if let Some(entry) = self.entry_mut(id) {
+            entry.copies.release();
+            self.doubt(id);
+        }
+    }
+
+    /// A copy goes out that is kept until then.
+    pub fn settle(
+        &mut self,
+        id: u32,
+        shown: &Shown<'_>,
+        position: Position,
+        members_max: usize,
+        until: Moment,
+    ) {
+        let Some(Some(entry)) = self.entries.get_mut(id as usize) else {
+            return;
+        };
+        let pattern = self
+            .shapes
+            .get(entry.shape)
+            .map_or(&[][..], |slot| &slot.pattern);
+        entry.copies.settle(shown, position, members_max, pattern);
+        entry.keep_until = entry.keep_until.max(until);
+        for member in entry.copies.members() {
+            match self.holders.get_mut(member.as_str()) {
+                Some(holders) => drop(holders.insert(id)),
+                None => drop(
+                    self.holders
+                        .insert(member.clone(), HashSet::from_iter([id])),
+                ),
+            }
+        }
+        self.doubt(id);
+    }
+
+    /// Copies read before `position` are stale.
+    pub(crate) fn invalidated(&mut self, id: QueryId, position: Position) {
+        let Some(Some(entry)) = self.entries.get_mut(id as usize) else {
+            return;
+        };
+        for member in entry.copies.members() {
+            forget(&mut self.holders, member, id);
+        }
+        entry.copies.invalidated(position);
+        for member in entry.copies.members() {
+            self.holders.entry(member.clone()).or_default().insert(id);
+        }
+        self.doubt(id);
+    }
+
+    /// Keeps the list of those who may hold anything.
+    fn doubt(&mut self, id: QueryId) {
+        let Some(Some(entry)) = self.entries.get(id as usize) else {
+            return;
+        };
+        let lists = self.shapes.get(entry.shape).is_some_and(Slot::lists);
+        if entry.skips || !lists || entry.copies.is_doubtful(Moment(0)) {
+            self.doubtful.insert(id);
+        } else {
+            self.doubtful.remove(&id);
+        }
+    }
+
+    /// The query is gone.
+    pub(super) fn forget_holder(&mut self, id: QueryId, entry: &Entry) {
+        for member in entry.copies.members() {
+            forget(&mut self.holders, member, id);
+        }
+        self.doubtful.remove(&id);
+    }
+}
+
+fn forget(holders: &mut Holders, member: &Key, id: QueryId) {
+    if let Some(of) = holders.get_mut(member.as_str()) {
+        of.remove(&id);
+        if of.is_empty() {
+            holders.remove(member.as_str());
+        }
+    }
+}

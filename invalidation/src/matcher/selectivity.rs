@@ -1,0 +1,105 @@
+//! What share of documents satisfies an access predicate: measured on the values of recent writes, or assumed as long
+//! as there are too few.
+
+use freshet_core::value::order_key::OrderKey;
+use freshet_core::value::path::Leaf;
+
+use super::index::{At, Probe};
+use super::paths::PathId;
+
+/// Values kept per path.
+const SAMPLES: usize = 64;
+/// Fewer say nothing.
+const SAMPLES_MIN: usize = 16;
+/// Paths that values are kept of.
+const PATHS_MAX: usize = 1_024;
+
+/// A value: its digest and its key; nothing at all.
+type Sample = Option<(u64, OrderKey)>;
+
+/// Recent values, by path.
+#[derive(Debug, Default)]
+pub(super) struct Selectivity {
+    paths: Vec<Vec<Sample>>,
+    next: usize,
+}
+
+impl Selectivity {
+    /// With more probes than this a query's are assumed, not measured.
+    pub(super) const PROBES_MEASURED_MAX: usize = 8;
+
+    /// Keeps a value of a path. (A number that was given to another path keeps the old one's values for a while: they only
+    /// make the choice worse.)
+    pub(super) fn learn(
+        &mut self,
+        path: PathId,
+        leaves: &[Leaf<'_>],
+        digest: impl Fn(bson::RawBsonRef<'_>) -> u64,
+    ) {
+        let at = path as usize;
+        if at >= PATHS_MAX {
+            return;
+        }
+        if self.paths.len() <= at {
+            self.paths.resize_with(at + 1, Vec::new);
+        }
+        let sample = leaves.first().and_then(|leaf| match leaf {
+            Leaf::Missing => None,
+            Leaf::Value(value) | Leaf::Element(value) => {
+                Some((digest(*value), OrderKey::of(*value)))
+            }
+        });
+        let samples = &mut self.paths[at];
+        match samples.len() < SAMPLES {
+            true => samples.push(sample),
+            false => samples[self.next % SAMPLES] = sample,
+        }
+    }
+
+    /// One event more was learned from.
+    pub(super) fn turn(&mut self) {
+        self.next = self.next.wrapping_add(1);
+    }
+
+    /// The share.
+    pub(super) fn of(&self, probe: &Probe) -> f64 {
+        let Some(samples) = self
+            .paths
+            .get(probe.path as usize)
+            .filter(|s| s.len() >= SAMPLES_MIN)
+        else {
+            return Selectivity::assumed(probe);
+        };
+        let hit = |sample: &&Sample| match (probe.at, sample) {
+            (At::Missing, None) => true,
+            (At::Digest(digest), Some((value, _))) => digest == *value,
+            (At::Between(low, high), Some((_, key))) => low <= *key && *key <= high,
+            _ => false,
+        };
+        let hits = samples.iter().filter(hit).count();
+        // Never nothing: what was not seen may come. Of two that were not seen the narrower one is better.
+        let seen = u32::try_from(hits).unwrap_or(u32::MAX);
+        let all = u32::try_from(samples.len()).unwrap_or(u32::MAX);
+        (f64::from(seen) + Selectivity::assumed(probe)) / (f64::from(all) + 1.0)
+    }
+
+    /// The share where nothing is known.
+    pub(super) fn assumed(probe: &Probe) -> f64 {
+        match probe.at {
+            At::Digest(_) => 0.001,
+            At::Missing => 0.1,
+            At::Between(low, high) => {
+                let (first, last) = (
+                    OrderKey::rank_min(low.rank()),
+                    OrderKey::rank_max(low.rank()),
+                );
+                match (low == first, high == last) {
+                    _ if low.rank() != high.rank() => 0.9,
+                    (true, true) => 0.6,
+                    (true, false) | (false, true) => 0.3,
+                    (false, false) => 0.02,
+                }
+            }
+        }
+    }
+}

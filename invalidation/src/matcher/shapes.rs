@@ -1,0 +1,298 @@
+//! The shapes of a collection's answers, each known by a number; and what an event means for one: the record's places
+//! in the order, and whether what is shown of it differs. Found out at most once per event and shape.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, Hasher};
+
+use bson::{RawBsonRef, RawDocument};
+use foldhash::fast::FixedState;
+use freshet_core::notification::Representation;
+use freshet_core::value::path::{Path, field};
+use freshet_core::value::sort::{Direction, compare_keys, sort_key};
+use hashbrown::HashTable;
+
+use super::facts::{Facts, identical};
+use super::paths::{Paths, RootId, RootSet};
+use super::watch::{Shape, View};
+
+/// A shape.
+pub(super) type ShapeId = u32;
+
+#[derive(Debug)]
+pub(super) struct Slot {
+    shape: Shape,
+    /// Empty where the order does not show.
+    pub(super) pattern: Vec<(Path, Direction)>,
+    /// What the order and the view look at.
+    pub(super) roots: RootSet,
+    view_roots: RootSet,
+    held: Vec<RootId>,
+    users: u32,
+}
+
+impl Slot {
+    pub(super) fn representation(&self) -> Representation {
+        self.shape.representation
+    }
+
+    /// Whether an answer lists its records.
+    pub(super) fn lists(&self) -> bool {
+        matches!(
+            self.shape.representation,
+            Representation::Objects | Representation::Ids
+        )
+    }
+}
+
+/// The shapes.
+#[derive(Debug, Default)]
+pub(super) struct Shapes {
+    table: HashTable<ShapeId>,
+    slots: Vec<Option<Slot>>,
+    free: Vec<ShapeId>,
+}
+
+impl Shapes {
+    /// The number of a shape, for one user more.
+    pub(super) fn intern(&mut self, shape: &Shape, paths: &mut Paths) -> ShapeId {
+        let hash = hash(shape);
+        let slots = &mut self.slots;
+        let same = |id: &ShapeId| {
+            slots[*id as usize]
+                .as_ref()
+                .is_some_and(|s| s.shape == *shape)
+        };
+        if let Some(id) = self.table.find(hash, same) {
+            let id = *id;
+            if let Some(Some(slot)) = slots.get_mut(id as usize) {
+                slot.users += 1;
+            }
+            return id;
+        }
+        let slot = Some(slot(shape, paths));
+        let id = match self.free.pop() {
+            Some(id) => {
+                slots[id as usize] = slot;
+                id
+            }
+            None => {
+                slots.push(slot);
+                u32::try_from(slots.len() - 1).unwrap_or(u32::MAX)
+            }
+        };
+        let rehash = |id: &ShapeId| match &slots[*id as usize] {
+            Some(slot) => self::hash(&slot.shape),
+            None => 0,
+        };
+        self.table.insert_unique(hash, id, rehash);
+        id
+    }
+
+    /// One user less.
+    pub(super) fn release(&mut self, id: ShapeId, paths: &mut Paths) {
+        let Some(Some(slot)) = self.slots.get_mut(id as usize) else {
+            return;
+        };
+        slot.users -= 1;
+        if slot.users > 0 {
+            return;
+        }
+        slot.held.iter().for_each(|root| paths.release_root(*root));
+        let hash = hash(&slot.shape);
+        if let Ok(entry) = self.table.find_entry(hash, |one| *one == id) {
+            entry.remove();
+        }
+        self.slots[id as usize] = None;
+        self.free.push(id);
+    }
+
+    pub(super) fn get(&self, id: ShapeId) -> Option<&Slot> {
+        self.slots.get(id as usize)?.as_ref()
+    }
+}
+
+fn slot(shape: &Shape, paths: &mut Paths) -> Slot {
+    let pattern = shape.order.as_ref().map_or_else(Vec::new, |o| o.pattern());
+    let mut held = Vec::new();
+    let mut collect = |names: &mut dyn Iterator<Item = &str>| {
+        let mut set = RootSet::default();
+        for name in names {
+            let root = paths.intern_root(name);
+            held.push(root);
+            set.insert(root);
+        }
+        set
+    };
+    let ordered = collect(&mut pattern.iter().map(|(path, _)| path.root()));
+    let view_roots = match &shape.view {
+        View::Nothing => RootSet::default(),
+        View::Whole => RootSet::ALL,
+        View::Projection(projection) if projection.paths().any(|(_, show)| show) => {
+            let names = projection.paths().filter(|(_, show)| *show);
+            collect(&mut names.map(|(path, _)| path.split('.').next().unwrap_or(path)))
+        }
+        View::Projection(_) => RootSet::ALL,
+        View::Paths(of) => collect(&mut of.iter().map(Path::root)),
+    };
+    Slot {
+        shape: shape.clone(),
+        pattern,
+        roots: ordered.union(view_roots),
+        view_roots,
+        held,
+        users: 1,
+    }
+}
+
+fn hash(shape: &Shape) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    shape.representation.hash(&mut hasher);
+    shape.order.hash(&mut hasher);
+    match &shape.view {
+        View::Projection(projection) => projection.paths().for_each(|p| p.hash(&mut hasher)),
+        View::Paths(paths) => paths.hash(&mut hasher),
+        View::Nothing | View::Whole => {}
+    }
+    hasher.finish()
+}
+
+/// What one event means for shapes.
+pub(super) struct Event<'a> {
+    pub(super) before: Option<&'a RawDocument>,
+    pub(super) after: Option<&'a RawDocument>,
+    /// The roots that differ between the images, where both are known.
+    pub(super) changed: RootSet,
+    seen: HashMap<ShapeId, Seen<'a>, FixedState>,
+}
+
+/// A sort key; `None`: the document has none, the database would refuse to sort it.
+pub(super) type Place<'a> = Option<Vec<RawBsonRef<'a>>>;
+
+/// What was found out for one shape.
+#[derive(Default)]
+pub(super) struct Seen<'a> {
+    before: Option<Place<'a>>,
+    after: Option<Place<'a>>,
+    moved: Option<bool>,
+    shows: Option<bool>,
+}
+
+impl<'a> Event<'a> {
+    pub(super) fn of(
+        before: Option<&Facts<'a>>,
+        after: Option<&Facts<'a>>,
+        changed: RootSet,
+    ) -> Event<'a> {
+        Event {
+            before: before.map(Facts::document),
+            after: after.map(Facts::document),
+            changed,
+            seen: HashMap::default(),
+        }
+    }
+
+    pub(super) fn seen(
+        &mut self,
+        id: ShapeId,
+    ) -> (
+        &mut Seen<'a>,
+        Option<&'a RawDocument>,
+        Option<&'a RawDocument>,
+    ) {
+        (self.seen.entry(id).or_default(), self.before, self.after)
+    }
+
+    /// Whether the record's place in the order differs between the images. In doubt it does.
+    pub(super) fn moved(&mut self, id: ShapeId, slot: &Slot) -> bool {
+        let (seen, before, after) = self.seen(id);
+        if let Some(moved) = seen.moved {
+            return moved;
+        }
+        seen.before(before, slot);
+        seen.after(after, slot);
+        let moved = match (&seen.before, &seen.after) {
+            (Some(Some(a)), Some(Some(b))) => compare_keys(a, b, &slot.pattern).is_ne(),
+            _ => true,
+        };
+        *seen.moved.insert(moved)
+    }
+
+    /// Whether what an answer shows of the record differs between the images.
+    pub(super) fn shows(&mut self, id: ShapeId, slot: &Slot) -> bool {
+        let changed = self.changed;
+        let (seen, before, after) = self.seen(id);
+        if let Some(shows) = seen.shows {
+            return shows;
+        }
+        let shows = match (before, after) {
+            (Some(_), Some(_))
+                if !slot.view_roots.meets(changed) && slot.view_roots != RootSet::ALL =>
+            {
+                false
+            }
+            (Some(before), Some(after)) => differs(&slot.shape.view, before, after),
+            _ => true,
+        };
+        *seen.shows.insert(shows)
+    }
+}
+
+impl<'a> Seen<'a> {
+    /// The key of the image before.
+    pub(super) fn before(
+        &mut self,
+        document: Option<&'a RawDocument>,
+        slot: &Slot,
+    ) -> Option<&[RawBsonRef<'a>]> {
+        key(&mut self.before, document, slot)
+    }
+
+    /// The key of the image after.
+    pub(super) fn after(
+        &mut self,
+        document: Option<&'a RawDocument>,
+        slot: &Slot,
+    ) -> Option<&[RawBsonRef<'a>]> {
+        key(&mut self.after, document, slot)
+    }
+}
+
+fn key<'s, 'a>(
+    place: &'s mut Option<Place<'a>>,
+    document: Option<&'a RawDocument>,
+    slot: &Slot,
+) -> Option<&'s [RawBsonRef<'a>]> {
+    let found = || document.and_then(|document| sort_key(document, &slot.pattern).ok());
+    place.get_or_insert_with(found).as_deref()
+}
+
+fn differs(view: &View, before: &RawDocument, after: &RawDocument) -> bool {
+    if before.as_bytes() == after.as_bytes() {
+        return false;
+    }
+    match view {
+        View::Nothing => false,
+        View::Whole => true,
+        View::Projection(projection) => match (projection.apply(before), projection.apply(after)) {
+            (Ok(before), Ok(after)) => before.as_bytes() != after.as_bytes(),
+            _ => true,
+        },
+        View::Paths(paths) => paths.iter().any(|path| differs_at(path, before, after)),
+    }
+}
+
+/// Whether the values at a path may differ: as far as documents lead; an array on the way counts as a whole.
+fn differs_at(path: &Path, before: &RawDocument, after: &RawDocument) -> bool {
+    let (mut before, mut after) = (before, after);
+    for name in path.names() {
+        match (field(before, name), field(after, name)) {
+            (Some(RawBsonRef::Document(a)), Some(RawBsonRef::Document(b))) => {
+                (before, after) = (a, b)
+            }
+            (Some(a), Some(b)) => return !identical(a, b),
+            (None, None) => return false,
+            _ => return true,
+        }
+    }
+    before.as_bytes() != after.as_bytes()
+}

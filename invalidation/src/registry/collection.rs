@@ -1,0 +1,158 @@
+//! What is active in one collection: queries, in the matching engine, and the forms of records that are asked for.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+
+use foldhash::fast::FixedState;
+use freshet_core::change::Image;
+use freshet_core::key::Key;
+use freshet_core::notification::Effect;
+use freshet_core::time::{Moment, Position};
+use hashbrown::HashTable;
+
+use super::{Images, Resource, Watched};
+use crate::matcher::{Entry, Happened, Matcher, QueryId};
+
+/// The collection.
+#[derive(Debug, Default)]
+pub struct Collection {
+    pub(super) images: Images,
+    matcher: Matcher,
+    /// The queries by key; the keys are the matcher's.
+    queries: HashTable<QueryId>,
+    /// A record's other forms, by its own key.
+    forms: HashMap<Key, HashMap<Key, Form, FixedState>, FixedState>,
+}
+
+/// A record's form that is read.
+#[derive(Debug, Default)]
+pub(super) struct Form {
+    pub(super) keep_until: Moment,
+}
+
+/// A query that was touched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Touched {
+    pub(crate) key: Key,
+    pub(crate) home: Option<freshet_core::name::Namespace>,
+    pub(crate) effect: Effect,
+}
+
+impl Collection {
+    /// The query with this key.
+    pub(super) fn find(&self, key: &Key) -> Option<QueryId> {
+        let same = |id: &QueryId| self.matcher.entry(*id).is_some_and(|one| one.key == *key);
+        self.queries.find(hash(key), same).copied()
+    }
+
+    pub(super) fn entry(&self, id: QueryId) -> Option<&Entry> {
+        self.matcher.entry(id)
+    }
+
+    pub(crate) fn matcher(&mut self) -> &mut Matcher {
+        &mut self.matcher
+    }
+
+    /// Lists a query that the matcher has.
+    pub(super) fn list(&mut self, key: &Key, id: QueryId) {
+        let matcher = &self.matcher;
+        let rehash = |id: &QueryId| matcher.entry(*id).map_or(0, |one| hash(&one.key));
+        self.queries.insert_unique(hash(key), id, rehash);
+    }
+
+    /// Takes a query out.
+    pub(super) fn remove(&mut self, id: QueryId) {
+        if let Some(entry) = self.matcher.entry(id)
+            && let Ok(listed) = self.queries.find_entry(hash(&entry.key), |one| *one == id)
+        {
+            listed.remove();
+        }
+        self.matcher.remove(id);
+    }
+
+    /// The form of a record, made where it is missing; `None`: the record itself, which is always matched.
+    pub(super) fn form(&mut self, resource: &Resource) -> Option<&mut Form> {
+        let record = resource.form_of()?;
+        let forms = self.forms.entry(record).or_default();
+        Some(forms.entry(resource.key.clone()).or_default())
+    }
+
+    pub(super) fn known_form(&mut self, resource: &Resource) -> Option<&mut Form> {
+        let forms = self.forms.get_mut(resource.form_of()?.as_str())?;
+        forms.get_mut(resource.key.as_str())
+    }
+
+    /// Takes a form out once its time is over; until when it is kept, if it is.
+    pub(super) fn sweep_form(&mut self, record: &Key, key: &Key, now: Moment) -> Option<Moment> {
+        let forms = self.forms.get_mut(record.as_str())?;
+        let keep_until = forms.get(key.as_str())?.keep_until;
+        if keep_until > now {
+            return Some(keep_until);
+        }
+        forms.remove(key.as_str());
+        if forms.is_empty() {
+            self.forms.remove(record.as_str());
+        }
+        None
+    }
+
+    /// Whether nothing is active.
+    pub(super) fn is_empty(&self) -> bool {
+        self.matcher.is_empty() && self.forms.is_empty()
+    }
+
+    /// The active forms of a record, beside the record itself.
+    pub(crate) fn forms(&self, record: &Key) -> impl Iterator<Item = &Key> {
+        let forms = self.forms.get(record.as_str());
+        forms.into_iter().flat_map(HashMap::keys)
+    }
+
+    /// The queries that a change of a record touches: copies of them that were read before it are stale.
+    pub(crate) fn touched(
+        &mut self,
+        before: &Image,
+        after: &Image,
+        record: Option<&Key>,
+        position: Position,
+        now: Moment,
+    ) -> Vec<Touched> {
+        let happened = Happened {
+            before,
+            after,
+            record,
+            members: self.images == Images::AfterOnly,
+        };
+        let mut found = Vec::new();
+        self.matcher
+            .touched(happened, now, &mut |id, effect| found.push((id, effect)));
+        let touched = found.into_iter().filter_map(|(id, effect)| {
+            self.matcher.invalidated(id, position);
+            let entry = self.matcher.entry(id)?;
+            Some(Touched {
+                key: entry.key.clone(),
+                home: entry.home.as_deref().cloned(),
+                effect,
+            })
+        });
+        touched.collect()
+    }
+
+    /// Queries that failed so far and were taken for touched.
+    pub(crate) fn faults(&self) -> u64 {
+        self.matcher.work().faults
+    }
+}
+
+impl Resource {
+    /// What has to be matched besides the record itself.
+    pub(super) fn needs_place(&self) -> bool {
+        match self.watched {
+            Watched::Record => self.form_of().is_some(),
+            Watched::Query(_) => true,
+        }
+    }
+}
+
+fn hash(key: &Key) -> u64 {
+    FixedState::default().hash_one(key.as_str())
+}
