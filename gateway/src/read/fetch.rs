@@ -91,6 +91,7 @@ async fn aggregate(app: &App, query: &AggregateQuery, from: Position) -> Result<
         body: items(found.documents.iter(), query.rep),
         position: found.position,
         members: Vec::new(),
+        window: Window::default(),
     })
 }
 
