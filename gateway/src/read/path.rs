@@ -132,8 +132,12 @@ fn admit(app: &App, asked: &Asked, scope: Scope, key: &Key) -> Result<(), &'stat
     if asked.database_only().is_some() {
         return Err("database-only");
     }
-    if matches!(asked, Asked::Aggregate(_)) {
-        return Err("aggregate-not-indexed");
+    if let Asked::Aggregate(aggregate) = asked {
+        // Two answers of equal data could differ.
+        return Err(match aggregate.pipeline.order_matters() {
+            true => "order",
+            false => "aggregate-not-indexed",
+        });
     }
     match &app.doorkeeper {
         Some(doorkeeper) if !doorkeeper.admits(key.as_str(), app.clock.now()) => {

@@ -128,6 +128,17 @@ async fn answers_have_tags_and_say_why_they_are_not_cached() {
     }
 }
 
+#[tokio::test]
+async fn an_order_that_nothing_defines_is_the_reason_then() {
+    let server = Server::start(&[]);
+    filled(&server, "db").await;
+    let pipeline = json!([{"$unwind": "$tags"}, {"$sort": {"price": 1}}]);
+    let answer = server.get(&target("db", &pipeline)).await;
+    assert_eq!(items(&answer).as_array().map(Vec::len), Some(3));
+    let status = answer.header("cache-status");
+    assert!(status.contains("order"), "{status}");
+}
+
 fn refused(answer: &Answer, pointer: &Value) {
     assert_eq!(answer.status, 400, "{}", answer.text());
     let problem = answer.json();
