@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bson::{RawBson, RawDocument};
+use bson::{RawBson, RawBsonRef, RawDocument};
 
 use super::{Expression, Field, Fields, Group, Join, Mode, Pipeline, Reshape, Stage, Unwind};
 use crate::value::compare::compare;
@@ -113,8 +113,8 @@ impl Pipeline {
 
 /// The values that the answer of a [`Pipeline::local_values_pipeline`] stands for, in BSON order: a foreign
 /// document is joined only if its field is one of them (or holds one, as `$in` has it). Where the local path runs
-/// through an array of documents, an array among the values stands for its elements too: a superset. `None`: too
-/// many.
+/// through arrays of documents, an array among the values stands for its elements too, and an empty one for null: a
+/// superset. `None`: too many.
 #[must_use]
 pub fn local_values<'d>(answer: impl IntoIterator<Item = &'d RawDocument>) -> Option<Vec<RawBson>> {
     let mut values: Vec<RawBson> = Vec::new();
@@ -123,12 +123,27 @@ pub fn local_values<'d>(answer: impl IntoIterator<Item = &'d RawDocument>) -> Op
             return None;
         }
         let value = document.get("_id").ok().flatten()?;
-        values.push(value.into());
-        if let Some(array) = value.as_array() {
-            values.extend(elements(array).map(RawBson::from));
-        }
+        add(value, &mut values)?;
     }
     values.sort_by(|a, b| compare(a.as_raw_bson_ref(), b.as_raw_bson_ref()));
     values.dedup_by(|a, b| compare(a.as_raw_bson_ref(), b.as_raw_bson_ref()).is_eq());
     (values.len() <= VALUES_MAX).then_some(values)
+}
+
+/// Arrays come as deep as documents nest; whoever stored them kept to MongoDB's limit for that.
+fn add(value: RawBsonRef<'_>, values: &mut Vec<RawBson>) -> Option<()> {
+    // Before equal ones are dropped there may be more of them, within reason.
+    if values.len() > 8 * VALUES_MAX {
+        return None;
+    }
+    values.push(value.into());
+    if let Some(array) = value.as_array() {
+        if array.is_empty() {
+            values.push(RawBson::Null);
+        }
+        for element in elements(array) {
+            add(element, values)?;
+        }
+    }
+    Some(())
 }
