@@ -236,6 +236,7 @@ async fn s9_sums_of_doubles_are_the_servers() {
 }
 
 #[tokio::test]
+#[allow(clippy::print_stdout)] // the seed of a failure
 async fn random_pipelines_answer_alike() {
     let mut pair = Pair::of(&nasty::records(), &others()).await;
     pair.moves = true;
@@ -419,5 +420,26 @@ async fn what_would_take_too_much_is_refused() {
             matches!(refused, Err(StoreError::BadRequest(_))),
             "{json}: {refused:?}"
         );
+    }
+    // More documents than the sort ever holds.
+    let few: Vec<RawDocumentBuf> = (100..900).map(|id| rawdoc! { "_id": id }).collect();
+    home.insert(&few).await;
+    for (json, ids) in [
+        (
+            r#"[{"$sort":{"_id":-1}},{"$skip":1},{"$project":{"_id":1}},{"$limit":2}]"#,
+            vec![898, 897],
+        ),
+        (
+            r#"[{"$sort":{"body":-1}},{"$limit":3},{"$project":{"_id":1}}]"#,
+            vec![0, 1, 2],
+        ),
+        (
+            r#"[{"$match":{"_id":{"$gte":100}}},{"$sort":{"body":1}},{"$skip":798}]"#,
+            vec![898, 899],
+        ),
+    ] {
+        let answer = answered(&home, &pipeline(json)).await.unwrap();
+        let answer: Vec<i32> = answer.iter().map(|d| d.get_i32("_id").unwrap()).collect();
+        assert_eq!(answer, ids, "{json}");
     }
 }

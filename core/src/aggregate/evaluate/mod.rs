@@ -12,6 +12,7 @@ mod number;
 mod reshape;
 mod run;
 mod slots;
+mod sorting;
 mod stage;
 mod text;
 

@@ -39,10 +39,15 @@ pub trait Collections {
 pub(super) struct Budget(usize);
 
 impl Budget {
-    /// Takes so many, for good: what a stage lets go of later was there at the same time as all before.
+    /// Takes so many.
     pub(super) fn take(&mut self, bytes: usize) -> Result<(), Failure> {
         self.0 = self.0.checked_sub(bytes).ok_or(Failure::TooLarge)?;
         Ok(())
+    }
+
+    /// Gives back what is held no longer.
+    pub(super) fn give(&mut self, bytes: usize) {
+        self.0 += bytes;
     }
 }
 

@@ -3,17 +3,16 @@
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::super::write::document;
-use super::super::{Field, Fields, Join, Reshape, Sort, Stage, Tie, Unwind};
+use super::super::{Field, Fields, Join, Reshape, Stage, Unwind};
 use super::Failure;
-use super::accumulate::{Groups, Ordered};
+use super::accumulate::Groups;
 use super::expression::check_constants;
 use super::reshape::{nested, reshape, with_nested};
 use super::run::{Budget, Collections, joined};
+use super::sorting::Sorting;
 use crate::predicate::Predicate;
 use crate::value::DOCUMENT_BYTES_MAX;
-use crate::value::compare::compare;
-use crate::value::path::{Path, elements};
-use crate::value::sort::{Direction, sort_key};
+use crate::value::path::elements;
 
 /// Whether a stage wants more documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,10 +51,11 @@ pub(super) struct Context<'c, C> {
 
 /// The stages ready to work.
 pub(super) fn prepare(stages: &[Stage]) -> Result<Vec<Work<'_>>, Failure> {
-    stages.iter().map(one).collect()
+    let one = |(at, stage)| one(stage, &stages[at + 1..]);
+    stages.iter().enumerate().map(one).collect()
 }
 
-fn one(stage: &Stage) -> Result<Work<'_>, Failure> {
+fn one<'p>(stage: &'p Stage, rest: &[Stage]) -> Result<Work<'p>, Failure> {
     Ok(match stage {
         Stage::Match(filter) => Work::Match(
             Predicate::compile(filter).map_err(|error| Failure::undecided(error.to_string()))?,
@@ -72,7 +72,7 @@ fn one(stage: &Stage) -> Result<Work<'_>, Failure> {
             }
             Work::Group(Groups::new(group))
         }
-        Stage::Sort(sort) => Work::Sort(Sorting::new(sort)),
+        Stage::Sort(sort) => Work::Sort(Sorting::new(sort, rest)),
         Stage::Skip(n) => Work::Skip(*n),
         Stage::Limit(n) => Work::Limit(*n),
         Stage::Count(name) => Work::Count(name, 0),
@@ -263,54 +263,5 @@ fn unwound<'d>(
             Box::new(std::iter::empty())
         }
         _ => Box::new(std::iter::once(indexed(document.to_owned(), None))),
-    }
-}
-
-/// Documents waiting to be sorted.
-pub(super) struct Sorting {
-    tie: Tie,
-    pattern: Vec<(Path, Direction)>,
-    waiting: Vec<(Vec<RawBson>, Ordered, RawDocumentBuf)>,
-}
-
-impl Sorting {
-    fn new(sort: &Sort) -> Sorting {
-        let fields = sort.fields.iter();
-        Sorting {
-            tie: sort.tie,
-            pattern: fields
-                .map(|(path, direction)| (Path::new(path), *direction))
-                .collect(),
-            waiting: Vec::new(),
-        }
-    }
-
-    fn add(&mut self, document: RawDocumentBuf, budget: &mut Budget) -> Result<(), Failure> {
-        let key = sort_key(&document, &self.pattern)
-            .map_err(|error| Failure::invalid(error.to_string()))?;
-        let key: Vec<RawBson> = key.into_iter().map(RawBson::from).collect();
-        let id = match self.tie {
-            Tie::Open => RawBson::Null,
-            Tie::Id | Tie::WholeId => {
-                nested(&document, "_id").map_or(RawBson::Undefined, RawBson::from)
-            }
-        };
-        budget.take(document.as_bytes().len() * 2)?;
-        self.waiting.push((key, Ordered(id), document));
-        Ok(())
-    }
-
-    fn finish(mut self) -> impl Iterator<Item = RawDocumentBuf> {
-        let pattern = self.pattern;
-        self.waiting.sort_by(|a, b| {
-            let fields = a.0.iter().zip(&b.0).zip(&pattern);
-            fields
-                .map(|((a, b), (_, direction))| {
-                    direction.apply(compare(a.as_raw_bson_ref(), b.as_raw_bson_ref()))
-                })
-                .find(|order| order.is_ne())
-                .unwrap_or_else(|| a.1.cmp(&b.1))
-        });
-        self.waiting.into_iter().map(|(_, _, document)| document)
     }
 }
