@@ -150,11 +150,26 @@ impl Expression {
     /// Whether it is the same for every document.
     #[must_use]
     pub fn is_constant(&self) -> bool {
-        let mut constant = true;
-        self.visit(&mut |inner| {
-            constant &= !matches!(inner, Expression::Path(_) | Expression::Root);
-        });
-        constant
+        match self {
+            Expression::Value(_) | Expression::Remove => true,
+            Expression::Path(_) | Expression::Root => false,
+            Expression::Document(fields) => fields.iter().all(|(_, field)| field.is_constant()),
+            // The rest is never looked at.
+            Expression::Call(Function::IfNull, arguments) if matches!(&arguments[0], Expression::Value(value) if *value != RawBson::Null) => {
+                true
+            }
+            Expression::Array(members) | Expression::Call(_, members) => {
+                members.iter().all(Expression::is_constant)
+            }
+            Expression::Switch {
+                branches,
+                otherwise,
+            } => {
+                let mut branches = branches.iter();
+                branches.all(|(case, then)| case.is_constant() && then.is_constant())
+                    && otherwise.as_deref().is_none_or(Expression::is_constant)
+            }
+        }
     }
 
     /// Whether its value can be an array.
