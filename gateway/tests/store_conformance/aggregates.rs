@@ -36,7 +36,7 @@ struct Pair {
     same: usize,
     refused: usize,
     undecided: usize,
-    /// Whether MongoDB's optimizer may get round an error, by moving a `$match` to before what fails, or into one.
+    /// Whether MongoDB's optimizer may get round an error, by moving stages and constants, or into one.
     moves: bool,
 }
 
@@ -76,9 +76,7 @@ impl Pair {
             }
             (_, Err(StoreError::Unsupported(_))) => self.undecided += 1,
             (Err(StoreError::BadRequest(_)), Err(StoreError::BadRequest(_))) => self.refused += 1,
-            (Ok(_), Err(StoreError::BadRequest(_))) if self.moves && json.contains("$match") => {
-                self.undecided += 1;
-            }
+            (Ok(_), Err(StoreError::BadRequest(_))) if self.moves => self.undecided += 1,
             // A part that turns out constant, and fails, and that no document comes to.
             (Err(StoreError::BadRequest(what)), Ok(_))
                 if self.moves && what.starts_with("Failed to optimize pipeline") =>
@@ -251,7 +249,10 @@ async fn random_pipelines_answer_alike() {
         let mut random = Random(StdRng::seed_from_u64(seed));
         for _ in 0..250 {
             let stages = random.stages();
-            pair.compare(&stages).await;
+            // Groups of groups see equal numbers of different types in an order that MongoDB does not define.
+            if stages.matches("$group").count() < 2 {
+                pair.compare(&stages).await;
+            }
         }
     }
     assert!(

@@ -1,19 +1,27 @@
-//! Pipelines whose answer shows how the server holds documents in memory: a field that is taken away keeps its place
-//! there, and where a later stage sets it again, that is where it comes back. Here it would come last, so such a
-//! pipeline is refused. It is rare, and nobody means it.
+//! Pipelines whose answer shows how the server works inside. They are rare, nobody means them, and they are refused here.
+//!
+//! A field that is taken away keeps its place in the server's memory, and where a later stage sets it again, that is where
+//! it comes back; here it would come last. And a `$match` is moved to before the stage that computes a part of the field it
+//! looks at, as if that made no difference, so that it sees what was there before.
 
 use super::super::{Expression, Field, Fields, Function, Mode, Reshape, Stage};
 use super::Failure;
+use crate::query::Filter;
 
 /// Refuses a pipeline that sets again what an earlier stage may have taken away.
 pub(super) fn check(stages: &[Stage]) -> Result<(), Failure> {
-    follow(stages, Vec::new())
+    follow(stages, Vec::new(), Vec::new())
 }
 
-fn follow(stages: &[Stage], mut gone: Vec<String>) -> Result<(), Failure> {
+/// `gone`: paths that may have been taken away; `parts`: dotted paths that were computed.
+fn follow(stages: &[Stage], mut gone: Vec<String>, mut parts: Vec<String>) -> Result<(), Failure> {
     for stage in stages {
         match stage {
-            Stage::Reshape(reshape) => reshaped(reshape, &mut gone)?,
+            Stage::Reshape(reshape) => {
+                reshaped(reshape, &mut gone)?;
+                computed_parts(&reshape.fields, "", &mut parts);
+            }
+            Stage::Match(filter) => unmoved(filter, &parts)?,
             Stage::Unwind(unwind) => {
                 if let Some(index) = &unwind.index {
                     set(index, &gone)?;
@@ -25,16 +33,45 @@ fn follow(stages: &[Stage], mut gone: Vec<String>) -> Result<(), Failure> {
             Stage::Lookup(join) => set(&join.target, &gone)?,
             Stage::Facet(branches) => {
                 for (_, stages) in branches {
-                    follow(stages, gone.clone())?;
+                    follow(stages, gone.clone(), parts.clone())?;
                 }
                 gone.clear();
+                parts.clear();
             }
             // They make new documents.
-            Stage::Group(_) | Stage::Count(_) => gone.clear(),
-            Stage::Match(_) | Stage::Sort(_) | Stage::Skip(_) | Stage::Limit(_) => {}
+            Stage::Group(_) | Stage::Count(_) => {
+                gone.clear();
+                parts.clear();
+            }
+            Stage::Sort(_) | Stage::Skip(_) | Stage::Limit(_) => {}
         }
     }
     Ok(())
+}
+
+fn computed_parts(fields: &Fields, above: &str, parts: &mut Vec<String>) {
+    for (name, field) in &fields.0 {
+        match (field, above) {
+            (Field::Within(inner), "") => computed_parts(inner, name, parts),
+            (Field::Within(inner), above) => {
+                computed_parts(inner, &format!("{above}.{name}"), parts);
+            }
+            (Field::Computed(_), "") | (Field::Named, _) => {}
+            (Field::Computed(_), above) => parts.push(format!("{above}.{name}")),
+        }
+    }
+}
+
+fn unmoved(filter: &Filter, parts: &[String]) -> Result<(), Failure> {
+    let first = |path: &str| path.split('.').next().unwrap_or_default().to_owned();
+    let paths = filter.paths().unwrap_or_default();
+    let computed = |path: &String| parts.iter().any(|part| first(part) == first(path));
+    match paths.iter().any(computed) {
+        true => Err(Failure::undecided(
+            "a $match on a field of which a part was computed",
+        )),
+        false => Ok(()),
+    }
 }
 
 fn reshaped(reshape: &Reshape, gone: &mut Vec<String>) -> Result<(), Failure> {
