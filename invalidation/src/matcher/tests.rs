@@ -1,6 +1,7 @@
 //! One change, one query: every combination of images.
 
 use bson::{RawBson, RawDocumentBuf, doc};
+use freshet_core::aggregate::Pipeline;
 use freshet_core::change::Image::{self, Absent, Known, Later, Unknown};
 use freshet_core::notification::Effect::{Add, Change as Changed, Maybe, Move, Remove};
 use freshet_core::query::{Filter, Projection, Sort};
@@ -271,7 +272,11 @@ fn projection_and_filter_say_what_is_relevant() {
         let got = touched(&mut registry, &change_of_y());
         assert_eq!(got.first().map(|(_, effect)| *effect), expected, "{fields}");
     }
-    let paths = |path: &str| Some([Path::new(path)].into());
+    let paths = |path: &str| {
+        let stage = doc! {"$project": {"_id": 0, path: 1}};
+        let stages = bson::RawArrayBuf::from_iter([raw(stage)]);
+        Some(Pipeline::parse(&stages).expect("a pipeline").dependencies())
+    };
     for (depends_on, expected) in [
         (paths("x"), None),
         (paths("y"), Some(Changed)),

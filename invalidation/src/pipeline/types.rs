@@ -43,6 +43,9 @@ pub enum NotCached {
     /// As many queries are active, or copies outstanding, as may be.
     #[error("capacity")]
     Capacity,
+    /// The order of what it shows is not fixed: two answers of equal data could differ.
+    #[error("order")]
+    Order,
     /// As many queries of the database are active as may be.
     #[error("database-quota")]
     Quota,
@@ -73,6 +76,7 @@ impl NotCached {
             NotCached::MatcherBehind => "matcher-behind",
             NotCached::Undecidable => "undecidable",
             NotCached::Capacity => "capacity",
+            NotCached::Order => "order",
             NotCached::Quota => "database-quota",
             NotCached::Outweighed => "outweighed",
             NotCached::EpochChanged => "epoch-changed",
