@@ -11,6 +11,7 @@ mod engine;
 mod entry;
 mod facts;
 mod index;
+pub mod live;
 mod paths;
 mod relation;
 mod selectivity;

@@ -266,7 +266,8 @@ fn key<'s, 'a>(
     place.get_or_insert_with(found).as_deref()
 }
 
-fn differs(view: &View, before: &RawDocument, after: &RawDocument) -> bool {
+/// Whether a view shows the images differently.
+pub(super) fn differs(view: &View, before: &RawDocument, after: &RawDocument) -> bool {
     if before.as_bytes() == after.as_bytes() {
         return false;
     }
