@@ -7,6 +7,7 @@
 mod gateway;
 mod load;
 mod machine;
+mod match_fuzz;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
@@ -26,6 +27,8 @@ struct Arguments {
 enum Suite {
     /// The gateway against a bare axum server (hits) and a bare driver handler (misses).
     Gateway(gateway::Options),
+    /// The matcher against MongoDB: random queries and writes; nothing may be missed.
+    MatchFuzz(match_fuzz::Options),
     /// One of the baselines, as a process of its own. Started by the suites.
     #[command(hide = true)]
     Baseline(gateway::baseline::Options),
@@ -39,6 +42,7 @@ fn main() -> anyhow::Result<()> {
         .context("starting the runtime")?;
     match arguments.suite {
         Suite::Gateway(options) => runtime.block_on(gateway::run(&options)),
+        Suite::MatchFuzz(options) => runtime.block_on(match_fuzz::run(&options)),
         Suite::Baseline(options) => runtime.block_on(gateway::baseline::serve(&options)),
     }
 }

@@ -137,7 +137,7 @@ proptest! {
 
     /// The read is made later than the changes that the window was told of, and seen by none or all of the others.
     #[test]
-    fn a_read_that_has_seen_later_changes_ends_up_right(
+    fn c7_c20_a_read_that_has_seen_later_changes_ends_up_right(
         (sort, skip, limit, _) in query(),
         writes in prop::collection::vec(written(), 1..80),
         reads in prop::collection::vec((0..12_usize, 0..12_usize), 1..6),
