@@ -154,12 +154,18 @@ fn c14_the_second_event_of_a_transaction_touches_who_the_first_one_did() {
     let mut registry = registry(Images::Both);
     let resource = query(1);
     copy(&mut registry, &resource, 4, &[]);
-    assert_eq!(event(&mut registry, 5, 7, Image::Absent, known(7, 1)).len(), 1);
+    assert_eq!(
+        event(&mut registry, 5, 7, Image::Absent, known(7, 1)).len(),
+        1
+    );
     // Read after the first event was matched and before the second was: the transaction is seen as a whole.
     copy(&mut registry, &resource, 5, &[7, 8]);
     let second = event(&mut registry, 5, 8, Image::Absent, known(8, 1));
     assert!(second.iter().all(|(_, position)| *position <= Position(5)));
-    assert_eq!(event(&mut registry, 6, 8, known(8, 1), Image::Absent).len(), 1);
+    assert_eq!(
+        event(&mut registry, 6, 8, known(8, 1), Image::Absent).len(),
+        1
+    );
 }
 
 #[test]
@@ -170,7 +176,10 @@ fn c16_a_missing_image_is_doubt_and_members_end_it() {
         let mut known_members = registry(Images::AfterOnly);
         copy(&mut known_members, &query(1), 1, members);
         let (before, after) = gone();
-        assert_eq!(event(&mut known_members, 5, id, before, after).len(), touched);
+        assert_eq!(
+            event(&mut known_members, 5, id, before, after).len(),
+            touched
+        );
         // Where images were promised nobody kept the members.
         let mut promised = registry(Images::Both);
         copy(&mut promised, &query(1), 1, members);
@@ -197,7 +206,11 @@ fn c19_an_event_that_comes_again_touches_no_copy_read_after_it() {
     assert_eq!(add(&mut registry).len(), 1);
     assert_eq!(add(&mut registry), [], "no copy is out");
     copy(&mut registry, &resource, 5, &[7]);
-    assert!(add(&mut registry).iter().all(|(_, position)| *position <= Position(5)));
+    assert!(
+        add(&mut registry)
+            .iter()
+            .all(|(_, position)| *position <= Position(5))
+    );
     // The copy is watched as before.
     let gone = event(&mut registry, 6, 7, known(7, 1), Image::Absent);
     assert_eq!(gone, [(resource.key, Position(6))]);

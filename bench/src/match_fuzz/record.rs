@@ -93,18 +93,25 @@ impl Recorder {
         let mut questions = Questions::of(asked);
         questions.ask(&records).await?;
         let mut states = Vec::new();
+        let inserted = plan.records.len();
+        let mut events = self.events(records.name(), inserted).await?;
         for write in &plan.writes {
-            if carry_out(&records, write).await? {
-                states.push(match images {
-                    Images::Both => None, // the feed will tell
-                    Images::AfterOnly => records.find_one(write.selector()).await?.map(Rc::new),
-                });
-                questions.ask(&records).await?;
+            if !carry_out(&records, write).await? {
+                continue;
             }
+            states.push(match images {
+                Images::Both => None, // the feed will tell, in the end
+                Images::AfterOnly => {
+                    // What is looked up is looked up now.
+                    events.extend(self.events(records.name(), 1).await?);
+                    records.find_one(write.selector()).await?.map(Rc::new)
+                }
+            });
+            questions.ask(&records).await?;
         }
-        let wanted = plan.records.len() + states.len();
-        let events = self.events(records.name(), wanted).await?;
-        let history = history(events, plan.records.len(), images, states)?;
+        let missing = inserted + states.len() - events.len();
+        events.extend(self.events(records.name(), missing).await?);
+        let history = history(events, inserted, images, states)?;
         records.drop().await?;
         Ok((history, questions.answered(asked)))
     }

@@ -75,6 +75,7 @@ pub(super) struct Report {
     unsorted: Tally,
     sorted: Tally,
     needless_by: BTreeMap<String, Tally>,
+    needless_by_effect: BTreeMap<String, Tally>,
     modes: BTreeMap<&'static str, Tally>,
     missed: u64,
     live_checks: u64,
@@ -101,6 +102,7 @@ impl Report {
             unsorted: Tally::default(),
             sorted: Tally::default(),
             needless_by: BTreeMap::new(),
+            needless_by_effect: BTreeMap::new(),
             modes: BTreeMap::new(),
             missed: 0,
             live_checks: 0,
@@ -131,6 +133,25 @@ impl Report {
             return;
         }
         self.undecidable += verdict.undecidable;
+        for (query, at) in verdict.examples.iter().take(3) {
+            let q = &case.queries[*query];
+            let w = &case.history.writes[*at - 1];
+            eprintln!(
+                "NEEDLESS {:?} {:?}\n  -> {:?}\n  -> {:?} found {}",
+                q.asked,
+                q.asked.what,
+                w.before,
+                w.after,
+                match &q.found[*at] {
+                    Found::Records(r) => r.len() as i64,
+                    _ => -1,
+                }
+            );
+        }
+        for (effect, (notified, needless)) in &verdict.by_effect {
+            let by = self.needless_by_effect.entry(effect.clone()).or_default();
+            by.add(*notified, *needless);
+        }
         for (kind, (notified, needless)) in &verdict.by_kind {
             let by = self.needless_by.entry(kind.clone()).or_default();
             by.add(*notified, *needless);

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use bson::RawDocumentBuf;
 use freshet_core::change::{Change, ChangeEvent, Image};
 use freshet_core::key::Key;
+use freshet_core::notification::Effect;
 use freshet_core::time::{Moment, Position};
 use freshet_invalidation::matcher::{Affected, Shown, affected};
 use freshet_invalidation::registry::{Registry, RegistryLimits};
@@ -29,6 +30,10 @@ pub struct Verdict {
     pub needless: u64,
     /// By kind of query: notified, and needlessly so.
     pub by_kind: BTreeMap<String, (u64, u64)>,
+    /// By whether the query has an order of its own or skips, and what was said to have happened.
+    pub by_effect: BTreeMap<String, (u64, u64)>,
+    /// Query and write of those that were needless.
+    pub examples: Vec<(usize, usize)>,
     /// Queries that cannot be matched.
     pub undecidable: u64,
     pub missed: Vec<Missed>,
@@ -62,6 +67,7 @@ struct Tried {
     kind: String,
     tickets: VecDeque<Ticket>,
     copies: Vec<Copy>,
+    class: &'static str,
     /// The last write that touched it, as the sketch would know it.
     touched: usize,
 }
@@ -101,6 +107,7 @@ impl<'a> Judge<'a> {
                 resource,
                 answers: watching.answers.clone(),
                 kind: watching.asked.kind(),
+                class: watching.asked.class(),
                 tickets: VecDeque::new(),
                 copies: Vec::new(),
                 touched: 0,
@@ -234,7 +241,7 @@ impl<'a> Judge<'a> {
         match affected(collection, &event, Moment(0)) {
             Affected::Resources(touched) => {
                 for one in touched {
-                    self.notify(&one.key, write + 1);
+                    self.notify(&one.key, one.effect, write + 1);
                 }
             }
             Affected::Collection(..) => {}
@@ -263,7 +270,7 @@ impl<'a> Judge<'a> {
         (before, after)
     }
 
-    fn notify(&mut self, key: &Key, position: usize) {
+    fn notify(&mut self, key: &Key, effect: Effect, position: usize) {
         for query in self.by_key.get(key).into_iter().flatten() {
             let Some(tried) = &mut self.queries[*query] else {
                 continue;
@@ -278,9 +285,18 @@ impl<'a> Judge<'a> {
                 let needless = stale.iter().all(|copy| bytes(copy.seen) == now);
                 self.verdict.notified += 1;
                 self.verdict.needless += u64::from(needless);
-                let of_kind = self.verdict.by_kind.entry(tried.kind.clone()).or_default();
-                of_kind.0 += 1;
-                of_kind.1 += u64::from(needless);
+                if needless {
+                    self.verdict.examples.push((*query, position));
+                }
+                let verdict = &mut self.verdict;
+                let by_effect = format!("{} {effect:?}", tried.class);
+                for tally in [
+                    verdict.by_kind.entry(tried.kind.clone()).or_default(),
+                    verdict.by_effect.entry(by_effect).or_default(),
+                ] {
+                    tally.0 += 1;
+                    tally.1 += u64::from(needless);
+                }
             }
             tried.copies = kept;
         }
@@ -288,6 +304,12 @@ impl<'a> Judge<'a> {
 
     fn check(&mut self) {
         let matched = self.delivered;
+        // What was looked up may be later than the write it is taken for: only what is out once everything is matched
+        // has to be right.
+        let looked_up = self.case.images == Images::AfterOnly;
+        if looked_up && matched < self.written {
+            return;
+        }
         for (number, tried) in self.queries.iter_mut().enumerate() {
             let Some(tried) = tried else { continue };
             let bytes = |state: usize| tried.answers[state].as_ref().map(|answer| &answer.bytes);

@@ -220,6 +220,15 @@ impl Asked {
         kind
     }
 
+    /// How much of the order its answer depends on.
+    pub fn class(&self) -> &'static str {
+        match &self.what {
+            What::Count => "count",
+            What::Page { skip, .. } if *skip > 0 => "skip",
+            What::Page { .. } => "page",
+        }
+    }
+
     /// Whether it has an order of its own.
     pub fn is_sorted(&self) -> bool {
         matches!(&self.what, What::Page { sort, .. } if !matches!(sort.as_str(), "" | "_id" | "-_id"))
