@@ -30,13 +30,13 @@ use freshet_invalidation::Images;
 
 use self::case::judge::judge;
 use self::case::live::judge_live;
-use self::case::{Asked, Case, History, Watching};
+use self::case::{Asked, Case, Found, History, Watching, What};
 use self::pool::{Choice, IDS};
 use self::record::{Plan, Planned, Recorder};
 use self::report::{Mode, Report};
 
 /// Filters and orders per history.
-const FAMILIES: usize = 20;
+const FAMILIES: usize = 14;
 /// Writes per history, those without effect included.
 const WRITES: usize = 120;
 /// Of so many histories one is of a collection without images, and one of hurtful records.
@@ -44,6 +44,8 @@ const AFTER_ONLY_EVERY: u64 = 5;
 const NASTY_EVERY: u64 = 4;
 /// Of so many pages one is kept live.
 const LIVE_EVERY: usize = 3;
+/// Of the pages that begin after the last record so many are kept: a client that follows `next` does not get there.
+const PAST_THE_END_PERCENT: usize = 20;
 /// Histories that failed, after which it ends.
 const FAILURES_MAX: usize = 3;
 
@@ -125,7 +127,8 @@ async fn history(
         true => Images::AfterOnly,
         false => Images::Both,
     };
-    let (history, queries) = recorder.record(&plan, &asked, images).await?;
+    let (history, mut queries) = recorder.record(&plan, &asked, images).await?;
+    queries.retain(|query| !is_past_the_end(query) || choice.percent(PAST_THE_END_PERCENT));
     report.recorded(&history, &queries);
     for (mode, case) in cases(&mut choice, nasty, images, &history, &queries) {
         let verdict = judge(&case);
@@ -195,6 +198,15 @@ fn cases(
         ]);
     }
     cases
+}
+
+fn is_past_the_end(query: &Watching) -> bool {
+    match (&query.asked.what, query.found.first()) {
+        (What::Page { skip, .. }, Some(Found::Records(all))) => {
+            *skip > 0 && all.len() <= *skip as usize
+        }
+        _ => false,
+    }
 }
 
 /// Some of the images did not come, or came late.

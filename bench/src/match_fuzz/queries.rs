@@ -7,7 +7,7 @@ use super::case::{Asked, What};
 use super::pool::{Choice, IDS, PATHS};
 
 /// What one filter and order is asked as.
-const PAGES_PER_FAMILY: usize = 4;
+const PAGES_PER_FAMILY: usize = 6;
 
 impl Choice {
     /// Queries with one filter: pages of one order, and a count.
@@ -34,7 +34,7 @@ impl Choice {
         What::Page {
             sort: sort.to_owned(),
             skip: match self.below(4) {
-                0 => self.one(&[1, 2, 3, 5, 10]),
+                0 => self.one(&[1, 1, 2, 2, 3, 5, 10]),
                 _ => 0,
             },
             limit: self.one(&[1, 2, 3, 5, 8, 10, 20, 100]),

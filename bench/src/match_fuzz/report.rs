@@ -133,21 +133,6 @@ impl Report {
             return;
         }
         self.undecidable += verdict.undecidable;
-        for (query, at) in verdict.examples.iter().take(3) {
-            let q = &case.queries[*query];
-            let w = &case.history.writes[*at - 1];
-            eprintln!(
-                "NEEDLESS {:?} {:?}\n  -> {:?}\n  -> {:?} found {}",
-                q.asked,
-                q.asked.what,
-                w.before,
-                w.after,
-                match &q.found[*at] {
-                    Found::Records(r) => r.len() as i64,
-                    _ => -1,
-                }
-            );
-        }
         for (effect, (notified, needless)) in &verdict.by_effect {
             let by = self.needless_by_effect.entry(effect.clone()).or_default();
             by.add(*notified, *needless);

@@ -195,7 +195,10 @@ impl Matcher {
             .shapes
             .get(entry.shape)
             .map_or(&[][..], |slot| &slot.pattern);
-        entry.copies.settle(shown, position, members_max, pattern);
+        let skips = entry.skips;
+        entry
+            .copies
+            .settle(shown, position, members_max, pattern, skips);
         entry.keep_until = entry.keep_until.max(until);
         for member in entry.copies.members() {
             match self.holders.get_mut(member.as_str()) {
@@ -270,7 +273,12 @@ impl Matcher {
             _ => RootSet::ALL,
         };
         self.gather(happened, differing, &mut before, &mut after);
-        let mut event = Event::of(before.as_ref(), after.as_ref(), differing);
+        let mut event = Event::of(
+            before.as_ref(),
+            after.as_ref(),
+            differing,
+            !happened.members,
+        );
         let candidates = std::mem::take(&mut self.candidates);
         for id in &candidates {
             let outcome = catch_unwind(AssertUnwindSafe(|| {

@@ -13,7 +13,7 @@ use super::atoms::AtomId;
 use super::index::Probe;
 use super::paths::RootSet;
 use super::shapes::ShapeId;
-use super::window::Window;
+use super::window::{Followed, Window};
 
 /// The entry.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub(crate) struct Copies {
     /// The latest position that a copy was read at. `None`: every copy that is out is stale.
     latest: Option<Position>,
     /// Unknown: the whole order.
-    pub(super) window: Option<Box<Window>>,
+    pub(super) window: Option<Box<Followed>>,
     members: Members,
 }
 
@@ -60,7 +60,7 @@ enum Members {
 /// What a copy shows, as far as it matters to later writes.
 #[derive(Clone, Debug, Default)]
 pub struct Shown<'a> {
-    /// The keys of the records in it, and of the look-ahead. `None`: not known.
+    /// The keys of the records in it, and of the look-ahead. `None`: not known. That it shows none is always told.
     pub members: Option<&'a [Key]>,
     /// Where it begins and ends.
     pub window: Window,
@@ -95,14 +95,18 @@ impl Copies {
         position: Position,
         members_max: usize,
         pattern: &Pattern,
+        skips: bool,
     ) {
+        // What skips and shows nothing skipped all there is.
+        let nothing = skips && shown.members.is_some_and(<[Key]>::is_empty);
+        let new = Followed::of(shown.window.clone(), nothing);
         let window = match (self.latest, self.window.take()) {
-            (None, _) => shown.window.clone(),
+            (None, _) => new,
             // A write that both copies were made before or after may lie between them and not be matched yet.
-            (Some(_), Some(known)) => known.union(shown.window.clone(), pattern),
-            (Some(_), None) => Window::default(),
+            (Some(_), Some(known)) => known.union(new, pattern),
+            (Some(_), None) => Followed::default(),
         };
-        self.window = (window != Window::default()).then(|| Box::new(window));
+        self.window = (!window.is_everything()).then(|| Box::new(window));
         self.latest = self.latest.max(Some(position));
         match (shown.members, &mut self.members) {
             (Some(members), Members::Known(known)) => {

@@ -162,6 +162,8 @@ pub(super) struct Event<'a> {
     pub(super) after: Option<&'a RawDocument>,
     /// The roots that differ between the images, where both are known.
     pub(super) changed: RootSet,
+    /// Both states of every write are known, or else every query is in doubt.
+    pub(super) exact: bool,
     seen: HashMap<ShapeId, Seen<'a>, FixedState>,
 }
 
@@ -182,11 +184,13 @@ impl<'a> Event<'a> {
         before: Option<&Facts<'a>>,
         after: Option<&Facts<'a>>,
         changed: RootSet,
+        exact: bool,
     ) -> Event<'a> {
         Event {
             before: before.map(Facts::document),
             after: after.map(Facts::document),
             changed,
+            exact,
             seen: HashMap::default(),
         }
     }
@@ -254,6 +258,21 @@ impl<'a> Seen<'a> {
         slot: &Slot,
     ) -> Option<&[RawBsonRef<'a>]> {
         key(&mut self.after, document, slot)
+    }
+
+    /// The keys of both.
+    pub(super) fn both(
+        &mut self,
+        before: Option<&'a RawDocument>,
+        after: Option<&'a RawDocument>,
+        slot: &Slot,
+    ) -> Option<(&[RawBsonRef<'a>], &[RawBsonRef<'a>])> {
+        let Seen {
+            before: place_before,
+            after: place_after,
+            ..
+        } = self;
+        key(place_before, before, slot).zip(key(place_after, after, slot))
     }
 }
 

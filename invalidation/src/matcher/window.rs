@@ -25,44 +25,147 @@ pub struct End {
     pub witness: Option<SortKey>,
 }
 
+/// Records beyond the end that are known besides the witness, at most.
+const SPARES_MAX: usize = 4;
+
+/// The window of the copies that are out, followed through the changes that leave it alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Followed {
+    window: Window,
+    /// Records that changes showed to be beyond the end: each can be the witness when that one goes.
+    spares: Vec<SortKey>,
+    /// All that matches was skipped, and nothing is shown.
+    nothing: bool,
+}
+
 /// Where a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Ahead,
     Inside,
-    Beyond { witness: bool },
+    Beyond,
 }
 
-impl Window {
+impl Followed {
+    /// The window of one copy. `nothing`: it shows no record, since all that match were skipped.
+    pub(super) fn of(window: Window, nothing: bool) -> Followed {
+        Followed {
+            window,
+            spares: Vec::new(),
+            nothing,
+        }
+    }
+
+    /// Whether nothing is known.
+    pub(super) fn is_everything(&self) -> bool {
+        self.window == Window::default() && !self.nothing
+    }
+
+    /// Whether no record is shown, so that none that goes or changes can matter.
+    pub(super) fn shows_nothing(&self) -> bool {
+        self.nothing
+    }
+
     /// Where a record with this sort key is.
     pub(super) fn place(&self, key: &[RawBsonRef<'_>], pattern: &Pattern) -> Place {
-        if let Some(end) = &self.end
+        if self.nothing {
+            return Place::Ahead;
+        }
+        if let Some(end) = &self.window.end
             && end.last.compare(key, pattern) == Ordering::Less
         {
-            let witness = end
-                .witness
-                .as_ref()
-                .is_none_or(|witness| witness.compare(key, pattern) == Ordering::Equal);
-            return Place::Beyond { witness };
+            return Place::Beyond;
         }
-        match &self.first {
+        match &self.window.first {
             Some(first) if first.compare(key, pattern) == Ordering::Greater => Place::Ahead,
             _ => Place::Inside,
         }
     }
 
-    /// The witness moved, and is still beyond.
-    pub(super) fn witness_moved(&mut self, key: &[RawBsonRef<'_>]) {
-        if let Some(end) = &mut self.end
-            && end.witness.is_some()
-        {
-            end.witness = SortKey::of(key);
+    /// There is a record beyond the end.
+    pub(super) fn arrived(&mut self, key: &[RawBsonRef<'_>], pattern: &Pattern) {
+        let Some(End {
+            witness: Some(witness),
+            ..
+        }) = &self.window.end
+        else {
+            return;
+        };
+        let is = |known: &SortKey| known.compare(key, pattern) == Ordering::Equal;
+        if self.spares.len() < SPARES_MAX && !is(witness) && !self.spares.iter().any(is) {
+            self.spares.extend(SortKey::of(key));
         }
+    }
+
+    /// A record beyond the end went. Whether it may have been the only one; if so, nothing is changed.
+    pub(super) fn left(&mut self, key: &[RawBsonRef<'_>], pattern: &Pattern) -> bool {
+        let is = |known: &SortKey| known.compare(key, pattern) == Ordering::Equal;
+        let Some(witness) = self
+            .window
+            .end
+            .as_mut()
+            .and_then(|end| end.witness.as_mut())
+        else {
+            return true;
+        };
+        if is(witness) {
+            match self.spares.pop() {
+                Some(spare) => *witness = spare,
+                None => return true,
+            }
+        }
+        self.spares.retain(|spare| !is(spare));
+        false
+    }
+
+    /// A record moved, and is still beyond the end. Whether it was known there.
+    pub(super) fn moved(
+        &mut self,
+        before: &[RawBsonRef<'_>],
+        after: &[RawBsonRef<'_>],
+        pattern: &Pattern,
+    ) -> bool {
+        let is = |known: &SortKey| known.compare(before, pattern) == Ordering::Equal;
+        let end = self.window.end.as_mut();
+        if let Some(witness) = end.map(|end| &mut end.witness)
+            && witness.as_ref().is_some_and(is)
+        {
+            *witness = SortKey::of(after);
+            return true;
+        }
+        let known = self.spares.iter().position(is);
+        if let Some(at) = known {
+            self.spares.swap_remove(at);
+            self.spares.extend(SortKey::of(after));
+        }
+        known.is_some()
     }
 
     /// The window of which a write outside leaves both answers alone. They are of one query, which may have changed
     /// between them unnoticed yet.
-    pub(super) fn union(self, other: Window, pattern: &Pattern) -> Window {
+    pub(super) fn union(self, other: Followed, pattern: &Pattern) -> Followed {
+        if self.nothing && other.nothing {
+            return self;
+        }
+        if self.nothing || other.nothing {
+            return Followed::default();
+        }
+        let ends = (&self.window.end, &other.window.end);
+        let spares = match ends {
+            // The older one's has been followed since.
+            (Some(a), Some(b)) if a.last.compare(&b.last.values(), pattern).is_eq() => self.spares,
+            _ => Vec::new(),
+        };
+        Followed {
+            window: self.window.union(other.window, pattern),
+            spares,
+            nothing: false,
+        }
+    }
+}
+
+impl Window {
+    fn union(self, other: Window, pattern: &Pattern) -> Window {
         let (first, end) = (self.first.zip(other.first), self.end.zip(other.end));
         let order = |a: &SortKey, b: &SortKey| compare_keys(&a.values(), &b.values(), pattern);
         Window {

@@ -192,7 +192,7 @@ impl Registry {
         };
         let known = collection.images == Images::AfterOnly;
         let shown = Shown {
-            members: shown.members.filter(|_| known),
+            members: shown.members.filter(|of| known || of.is_empty()),
             ..shown
         };
         let members_max = self.limits.members_max;
