@@ -45,7 +45,7 @@ const NASTY_EVERY: u64 = 4;
 /// Of so many pages one is kept live.
 const LIVE_EVERY: usize = 3;
 /// Of the pages that begin after the last record so many are kept: a client that follows `next` does not get there.
-const PAST_THE_END_PERCENT: usize = 20;
+const PAST_THE_END_PERCENT: usize = 10;
 /// Histories that failed, after which it ends.
 const FAILURES_MAX: usize = 3;
 
@@ -191,6 +191,11 @@ fn cases(
         let gaps = with_gaps(choice, history);
         let main = if nasty { Mode::Nasty } else { Mode::Both };
         cases.extend([
+            // Images that the feed does not promise come all the same, but for some.
+            (
+                Mode::AfterOnly,
+                case(Images::AfterOnly, 100, &prompt, &gaps),
+            ),
             (main, case(Images::Both, 100, &prompt, history)),
             (Mode::Lagging, case(Images::Both, 100, &lagging, history)),
             (Mode::Gaps, case(Images::Both, 100, &prompt, &gaps)),
