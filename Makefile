@@ -54,7 +54,7 @@ test-rust: ## The tests of the Rust crates, against real parts
 .PHONY: test-ts
 test-ts: ## The tests of the SDK in Node
 	infra/install sdk
-	cd sdk-ts && npm test --silent && npm run size --silent
+	cd sdk-ts && npm test --silent && npm run size --silent && npm run test:built --silent
 
 .PHONY: test-browser
 test-browser: ## The tests of the SDK in Chromium, against a gateway

@@ -3,11 +3,13 @@
 //! Figures are ratios taken side by side in one run, because the machines are noisy (see `bench/README.md`).
 
 #![allow(clippy::print_stderr, reason = "progress goes to stderr")]
+#![allow(clippy::cast_precision_loss, reason = "figures are doubles")]
 
 mod gateway;
 mod load;
 mod machine;
 mod match_fuzz;
+mod matcher;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
@@ -29,6 +31,8 @@ enum Suite {
     Gateway(gateway::Options),
     /// The matcher against MongoDB: random queries and writes; nothing may be missed.
     MatchFuzz(match_fuzz::Options),
+    /// The matching engine: evaluations per second, cost growth, registration, memory.
+    Matcher(matcher::Options),
     /// One of the baselines, as a process of its own. Started by the suites.
     #[command(hide = true)]
     Baseline(gateway::baseline::Options),
@@ -43,6 +47,14 @@ fn main() -> anyhow::Result<()> {
     match arguments.suite {
         Suite::Gateway(options) => runtime.block_on(gateway::run(&options)),
         Suite::MatchFuzz(options) => runtime.block_on(match_fuzz::run(&options)),
+        Suite::Matcher(options) => matcher::run(&options),
         Suite::Baseline(options) => runtime.block_on(gateway::baseline::serve(&options)),
     }
+}
+
+/// The middle value.
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }

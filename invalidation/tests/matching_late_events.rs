@@ -32,6 +32,8 @@ fn query(x: i32) -> Resource {
             Projection::default(),
             false,
         )),
+        joins: Vec::new(),
+        hinted: false,
     }
 }
 
@@ -40,6 +42,7 @@ fn registry(images: Images) -> Registry {
     let mut registry = Registry::new(RegistryLimits {
         active_max: 100,
         members_max: 100,
+        database_active_max: 100,
         ticket_ms: 30_000,
     });
     registry.declare(&namespace(), images);
@@ -56,6 +59,7 @@ fn copy(registry: &mut Registry, resource: &Resource, position: u64, members: &[
     let shown = Shown {
         members: Some(&members),
         window: Window::default(),
+        joined: Vec::new(),
     };
     assert!(registry.settle(resource, shown, Position(position), 60_000, Moment(0)));
     registry.release(resource);

@@ -18,7 +18,7 @@ import { type Meta, type Read, read } from './read.ts';
 import { refresh } from './refresh.ts';
 import { START } from './session.ts';
 import type { Fetch, State } from './state.ts';
-import { type Document, type Write, type WriteOptions, type Written, write } from './write.ts';
+import { type Document, type WriteOptions, type Written, write } from './write.ts';
 
 /** How a session is opened. */
 export interface Options {
@@ -56,136 +56,106 @@ export interface Items {
 }
 
 /** One collection in a session. */
-export class Collection {
-  readonly #state: State;
-  readonly #path: string;
-
-  /** Use {@link Database.collection}. */
-  constructor(state: State, path: string) {
-    this.#state = state;
-    this.#path = path;
-  }
-
+export interface Collection {
   /** One record. */
-  async get(id: unknown, options?: RecordOptions): Promise<Item> {
-    return this.#record(await this.#pathOf(id), options);
-  }
-
+  get(id: unknown, options?: RecordOptions): Promise<Item>;
   /** The answer of a query. With `view: 'ids'` the records come one by one, each from where it is cached. */
-  async find(query: Query = {}, options: ReadOptions = {}): Promise<Items> {
-    const answer = await this.#query(await queryAddress(this.#path, query), options);
-    const { items, next } = JSON.parse(answer.text) as Omit<Items, 'meta'>;
-    if (!query.fields?.length) this.#keep(items, answer, query);
-    const shown =
-      query.view === undefined || query.view === 'objects'
-        ? items
-        : await this.#resolve(items, query, options);
-    return { items: shown, ...(next && { next }), meta: answer.meta };
-  }
-
-  async count(filter?: object, options: ReadOptions = {}): Promise<{ count: number; meta: Meta }> {
-    const { text, meta } = await this.#query(await countAddress(this.#path, filter), options);
-    return { count: JSON.parse(text).count, meta };
-  }
-
+  find(query?: Query, options?: ReadOptions): Promise<Items>;
+  /** How many records match. */
+  count(filter?: object, options?: ReadOptions): Promise<{ count: number; meta: Meta }>;
   /** Inserts one record, or many: all or none. */
-  insert(body: object | readonly object[], options?: WriteOptions): Promise<Written> {
-    return this.#write({ method: 'POST', path: this.#path, body, options });
-  }
-
+  insert(body: object | readonly object[], options?: WriteOptions): Promise<Written>;
   /** Creates or replaces. */
-  async put(id: unknown, body: object, options?: WriteOptions): Promise<Written> {
-    return this.#write({ method: 'PUT', path: await this.#pathOf(id), body, options });
-  }
-
+  put(id: unknown, body: object, options?: WriteOptions): Promise<Written>;
   /** Merges, after RFC 7396: null removes a field. */
-  async patch(id: unknown, body: object, options?: WriteOptions): Promise<Written> {
-    const type = 'application/merge-patch+json';
-    return this.#write({ method: 'PATCH', path: await this.#pathOf(id), body, options, type });
-  }
-
+  patch(id: unknown, body: object, options?: WriteOptions): Promise<Written>;
   /** Applies MongoDB's update operators: `{ $inc: { stock: -1 } }`. */
-  async update(id: unknown, body: object, options?: WriteOptions): Promise<Written> {
-    const type = 'application/vnd.freshet.update+json';
-    return this.#write({ method: 'PATCH', path: await this.#pathOf(id), body, options, type });
-  }
+  update(id: unknown, body: object, options?: WriteOptions): Promise<Written>;
+  /** Removes. */
+  delete(id: unknown, options?: WriteOptions): Promise<Written>;
+}
 
-  async delete(id: unknown, options?: WriteOptions): Promise<Written> {
-    return this.#write({ method: 'DELETE', path: await this.#pathOf(id), options });
-  }
+/** A session over one database. */
+export interface Database {
+  collection(name: string): Collection;
+  /** Fetches the sketch now. Rejects with a FreshetError where that fails; reads go on either way. */
+  refresh(): Promise<void>;
+}
 
-  #write(request: Omit<Write, 'collection'>): Promise<Written> {
-    return write(this.#state, { ...request, collection: this.#path });
-  }
+/** The collection at `path`. */
+function open(state: State, path: string): Collection {
+  const pathOf = async (id: unknown): Promise<string> => `${path}/${await idSegment(id)}`;
 
-  async #pathOf(id: unknown): Promise<string> {
-    return `${this.#path}/${await idSegment(id)}`;
-  }
+  const record = async (scope: string, { linearizable, ...form }: RecordOptions = {}): Promise<Item> => {
+    const target = { key: recordKey(scope, form), keyed: true, scope, record: true, linearizable };
+    const { found, text, meta } = await read(state, target);
+    return { item: found ? JSON.parse(text) : null, meta };
+  };
 
-  async #query(address: Address, { linearizable = false }: ReadOptions): Promise<Read> {
-    const answer = await read(this.#state, { ...address, scope: this.#path, record: false, linearizable });
+  const query = async (address: Promise<Address>, { linearizable }: ReadOptions = {}): Promise<Read> => {
+    const answer = await read(state, { ...(await address), scope: path, record: false, linearizable });
     if (!answer.found) throw refused(404, answer.text);
     return answer;
-  }
-
-  async #record(scope: string, { linearizable = false, ...form }: RecordOptions = {}): Promise<Item> {
-    const target = { key: recordKey(scope, form), keyed: true, scope, record: true, linearizable };
-    const { found, text, meta } = await read(this.#state, target);
-    return { item: found ? JSON.parse(text) : null, meta };
-  }
+  };
 
   /** C4: embedded records are copies, as old as the answer and usable as long. */
-  #keep(items: readonly Document[], { meta: { position }, until }: Read, { rep }: Query): void {
+  const keepEach = (
+    items: readonly Document[],
+    { meta: { position }, until }: Read,
+    { rep }: Query,
+  ): void => {
     if (position === null) return;
     for (const item of items) {
       // Of other ids JavaScript may have changed the order of the fields.
       const id = plainIdSegment(item._id);
       const copy = { text: JSON.stringify(item), position, etag: null, until, own: false };
-      if (id) keep(this.#state.copies, recordKey(`${this.#path}/${id}`, { rep }), copy);
+      if (id) keep(state.copies, recordKey(`${path}/${id}`, { rep }), copy);
     }
-  }
+  };
 
-  async #resolve(
-    items: readonly Document[],
-    { fields, rep }: Query,
-    options: ReadOptions,
-  ): Promise<Document[]> {
+  /** The records that an answer names. One that was deleted since the query was answered is left out. */
+  const resolve = async (items: readonly Document[], options: RecordOptions): Promise<Document[]> => {
     const resolved = items.map(async (item) =>
       // A document of `view=auto` may have a field of that name beside others.
-      typeof item._ref === 'string' && Object.keys(item).length === 1
-        ? (await this.#record(item._ref, { ...options, fields, rep })).item
-        : item,
+      typeof item._ref === 'string' && !Object.keys(item)[1] ? (await record(item._ref, options)).item : item,
     );
-    // A record that was deleted since the query was answered is left out.
     return (await Promise.all(resolved)).filter((item) => item !== null);
-  }
-}
+  };
 
-/** A session over one database. */
-export class Database {
-  readonly #state: State;
-  readonly #path: string;
+  const change =
+    (method: string, type?: string) =>
+    async (id: unknown, body?: object, options?: WriteOptions): Promise<Written> =>
+      write(state, { method, path: await pathOf(id), collection: path, body, options, type });
 
-  /** Use {@link connect}. */
-  constructor(state: State, path: string) {
-    this.#state = state;
-    this.#path = path;
-  }
-
-  collection(name: string): Collection {
-    return new Collection(this.#state, `${this.#path}/${segment(name)}`);
-  }
-
-  /** Fetches the sketch now. Rejects with a FreshetError where that fails; reads go on either way. */
-  refresh(): Promise<void> {
-    return refresh(this.#state);
-  }
+  return {
+    get: async (id, options) => record(await pathOf(id), options),
+    async find(given = {}, options) {
+      const answer = await query(queryAddress(path, given), options);
+      const { items, next } = JSON.parse(answer.text);
+      const { fields, rep, view = 'objects' } = given;
+      if (!fields?.length) keepEach(items, answer, given);
+      return {
+        items: view === 'objects' ? items : await resolve(items, { ...options, fields, rep }),
+        ...(next && { next }),
+        meta: answer.meta,
+      };
+    },
+    async count(filter, options) {
+      const { text, meta } = await query(countAddress(path, filter), options);
+      return { count: JSON.parse(text).count, meta };
+    },
+    insert: (body, options) => write(state, { method: 'POST', path, collection: path, body, options }),
+    put: change('PUT'),
+    patch: change('PATCH', 'application/merge-patch+json'),
+    update: change('PATCH', 'application/vnd.freshet.update+json'),
+    delete: (id, options) => change('DELETE')(id, undefined, options),
+  };
 }
 
 /** Opens a session over a database of the gateway at `url`. Asks nothing before the first read. */
 export function connect(url: string, options: Options): Database {
   const { database, staleness = 60, causal = false } = options;
-  if (!(staleness >= 0)) throw new RangeError('staleness is a number of seconds, 0 or more');
+  if (!(staleness >= 0)) throw new RangeError('staleness must be 0 or more');
   const base = url.replace(/\/+$/, '');
   const path = `/v1/${segment(database)}`;
   const state: State = {
@@ -204,5 +174,8 @@ export function connect(url: string, options: Options): Database {
     refreshFailures: 0,
     lastWrite: Promise.resolve(),
   };
-  return new Database(state, path);
+  return {
+    collection: (name) => open(state, `${path}/${segment(name)}`),
+    refresh: () => refresh(state),
+  };
 }

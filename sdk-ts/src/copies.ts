@@ -29,10 +29,8 @@ export function keep(copies: Copies, key: string, copy: Copy): void {
   if (copy.text.length > COPY_CHARACTERS_MAX || (before && before.position > copy.position)) return;
   copies.delete(key);
   copies.set(key, copy);
-  for (const oldest of copies.keys()) {
-    if (copies.size <= COPIES_MAX) break;
-    copies.delete(oldest);
-  }
+  const [oldest] = copies.keys();
+  if (copies.size > COPIES_MAX) copies.delete(oldest as string);
 }
 
 /** Why a copy may answer a read now; false where it may not. */

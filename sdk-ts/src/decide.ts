@@ -60,7 +60,7 @@ export interface Target {
   /** The path of the record, or of the collection for queries and counts: what an own write of it touches. */
   readonly scope: string;
   readonly record: boolean;
-  readonly linearizable: boolean;
+  readonly linearizable: boolean | undefined;
 }
 
 /** Δ' = Δ − Δ_inv in milliseconds (C9); Δ while there is no sketch. */

@@ -13,14 +13,13 @@ function refuse(what: unknown, at: string): never {
   throw new TypeError(`${what} at ${at || '/'} has no place in JSON`);
 }
 
-function convertObject(value: object, at: string): Json {
-  const member = (v: unknown, name: string | number): Json => convert(v, `${at}/${name}`);
+function objectToJson(value: object, at: string): Json {
+  const member = (v: unknown, name: string | number): Json => toJson(v, `${at}/${name}`);
   // Array.from turns holes into undefined, which is refused.
   if (Array.isArray(value)) return Array.from(value, member);
   // BigInt refuses the NaN of an invalid Date.
-  if (value instanceof Date) return { $date: { $numberLong: `${BigInt(+value)}` } };
-  if (value instanceof RegExp) {
-    if (/[^ims]/.test(value.flags)) refuse(value, at);
+  if (value instanceof Date) return { $date: toJson(BigInt(+value)) };
+  if (value instanceof RegExp && !/[^ims]/.test(value.flags)) {
     return { $regularExpression: { pattern: value.source, options: value.flags } };
   }
   // The BSON library's classes describe themselves.
@@ -32,13 +31,17 @@ function convertObject(value: object, at: string): Json {
   return Object.fromEntries(Object.entries(value).map(([name, v]) => [name, member(v, name)]));
 }
 
-function convert(value: unknown, at: string): Json {
+/**
+ * The Extended JSON of `value`, which is at the path `at`. Throws a TypeError on `undefined`, functions, symbols and class
+ * instances, a RangeError on an invalid Date and on what refers to itself.
+ */
+export function toJson(value: unknown, at = ''): Json {
   switch (typeof value) {
     case 'object':
-      return value && convertObject(value, at);
+      return value && objectToJson(value, at);
     case 'number':
-      if (Object.is(value, -0)) return { $numberDouble: '-0.0' };
-      return Number.isFinite(value) ? value : { $numberDouble: `${value}` };
+      if (Number.isFinite(value) && !Object.is(value, -0)) return value;
+      return { $numberDouble: value === 0 ? '-0.0' : `${value}` };
     case 'bigint':
       return { $numberLong: `${value}` };
     case 'string':
@@ -48,12 +51,4 @@ function convert(value: unknown, at: string): Json {
     default:
       return refuse(typeof value, at);
   }
-}
-
-/**
- * The Extended JSON of `value`. Throws a TypeError on `undefined`, functions, symbols and class instances, a RangeError on an
- * invalid Date and on what refers to itself.
- */
-export function toJson(value: unknown): Json {
-  return convert(value, '');
 }

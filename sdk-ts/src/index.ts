@@ -1,6 +1,6 @@
 /** The package's exports, one by one. */
-export type { Item, Items, Options, ReadOptions, RecordOptions } from './client.ts';
-export { Collection, connect, Database } from './client.ts';
+export type { Collection, Database, Item, Items, Options, ReadOptions, RecordOptions } from './client.ts';
+export { connect } from './client.ts';
 export type { Clock } from './clock.ts';
 export type { Mode, Reason } from './decide.ts';
 export type { Query } from './key.ts';

@@ -2,8 +2,8 @@
  * Keys: the canonical path and query string that name a resource, and the id segment (docs/canonical-form.md). The
  * SDK asks for a resource by its key, so one cache entry, one sketch entry and one surrogate key belong to it.
  */
-import { compareText } from './canonical/text.ts';
 import { type Json, type JsonObject, toJson } from './ejson.ts';
+import { utf8 } from './sketch.ts';
 
 /** What a query asks for. */
 export interface Query {
@@ -29,39 +29,35 @@ export interface Address {
   readonly keyed: boolean;
 }
 
-const encode = (text: string, plain: RegExp): string =>
-  encodeURIComponent(text).replace(plain, (kept) => decodeURIComponent(kept));
-
 /** A path segment: RFC 3986 `pchar` stays. */
 export function segment(text: string): string {
-  return encode(text, /%(2[46BC]|3[ABD]|40)/g);
+  return text.replace(/[^\w\-.~!$&'()*+,;=:@]/gu, encodeURIComponent);
 }
+
+/** An encoded slash is not allowed in a segment. */
+const tildeForm = (text: string): string => segment(`~${text.replaceAll('/', '\\u002f')}`);
 
 /** The segment of an id that is an ObjectId, a string or a safe integer. */
 export function plainIdSegment(id: Json | undefined): string | undefined {
   if (typeof id === 'string') {
     const tilde = /^$|^\.\.?$|^[\da-f]{24}$|^[~_]|\//i.test(id);
-    return segment(tilde ? tildeForm(JSON.stringify(id)) : id);
+    return tilde ? tildeForm(JSON.stringify(id)) : segment(id);
   }
   if (Number.isSafeInteger(id)) return `~${id}`;
-  const { $oid, ...others } = Object(id);
-  return /^[\da-f]{24}$/i.test($oid) && !Object.keys(others).length ? $oid.toLowerCase() : undefined;
+  return /^{"\$oid":"([\da-f]{24})"}$/i.exec(JSON.stringify(id))?.[1]?.toLowerCase();
 }
-
-/** An encoded slash is not allowed in a segment. */
-const tildeForm = (text: string): string => `~${text.replaceAll('/', '\\u002f')}`;
 
 /** The path segment of an id. Rejects with a TypeError where that is none. */
 export async function idSegment(id: unknown): Promise<string> {
   const json = toJson(id);
   const plain = plainIdSegment(json);
-  if (plain !== undefined) return plain;
+  if (plain) return plain;
   const text = (await import('./canonical/index.ts')).idText(json);
   if (text === null) throw new TypeError('Not an id');
-  return segment(tildeForm(text));
+  return tildeForm(text);
 }
 
-const names = (list: string | readonly string[] = ''): string[] => String(list).split(',').filter(Boolean);
+const names = (list: Query['sort'] = ''): string[] => `${list}`.split(',').filter(Boolean);
 
 const bare = (name: string): string => name.replace(/^-/, '');
 
@@ -73,21 +69,35 @@ function sortText(sort: Query['sort']): string {
 }
 
 function fieldsText(fields: Query['fields']): string {
-  const all = names(fields).sort((a, b) => compareText(bare(a), bare(b)));
+  // One character for each byte, in whose order they are.
+  const bytes = (name: string): string => String.fromCharCode(...utf8(bare(name)));
+  const all = names(fields).sort((a, b) => (bytes(a) < bytes(b) ? -1 : +(bytes(a) > bytes(b))));
   const others = all.filter((name) => name !== '_id');
-  return (others.length ? others : all).join();
+  return (others[0] ? others : all).join();
 }
 
-/** Names, texts and defaults, in the order of the names; those that have their default are left out. */
-function join(
-  path: string,
-  parameters: readonly (readonly [name: string, text: string, otherwise: string])[],
-): string {
-  const given = parameters.filter(([, text, otherwise]) => text !== otherwise);
-  const pairs = given.map(([name, text]) => `${name}=${encode(text, /%(2[4CF]|3[ABDF]|40)/g)}`);
-  return pairs.length ? `${path}?${pairs.join('&')}` : path;
+/** What parameters have when they are left out: nothing, or this. */
+const DEFAULTS: { readonly [name: string]: string | number } = {
+  filter: '{}',
+  limit: 100,
+  rep: 'relaxed',
+  skip: 0,
+  view: 'objects',
+};
+
+/** A key from its path and parameters, which come in the order of their names. */
+function join(path: string, parameters: { readonly [name: string]: string | number | undefined }): string {
+  const pairs = Object.entries(parameters).flatMap(([name, value]) => {
+    const otherwise = `${DEFAULTS[name] ?? ''}`;
+    const text = `${value ?? otherwise}`;
+    return text === otherwise
+      ? []
+      : [`${name}=${text.replace(/[^\w\-.~!$'()*,;=:@/?]/gu, encodeURIComponent)}`];
+  });
+  return pairs[0] ? `${path}?${pairs.join('&')}` : path;
 }
 
+/** The canonical text of a filter; the filter as it was written where that has none. */
 async function filterText(filter: object = {}): Promise<[text: string, keyed: boolean]> {
   const json = toJson(filter) as JsonObject;
   const given = JSON.stringify(json);
@@ -98,31 +108,28 @@ async function filterText(filter: object = {}): Promise<[text: string, keyed: bo
 
 /** The address of a query over the collection at `path`. */
 export async function queryAddress(path: string, query: Query): Promise<Address> {
-  const { after = '', fields, limit = 100, rep = 'relaxed', skip = 0, sort, view = 'objects' } = query;
+  const { after, fields, limit, rep, skip, sort, view } = query;
   const [filter, keyed] = await filterText(query.filter);
-  const key = join(path, [
-    ['after', after, ''],
-    ['fields', fieldsText(fields), ''],
-    ['filter', filter, '{}'],
-    ['limit', `${limit}`, '100'],
-    ['rep', rep, 'relaxed'],
-    ['skip', after ? '0' : `${skip}`, '0'], // The cursor says where to begin.
-    ['sort', sortText(sort), ''],
-    ['view', view, 'objects'],
-  ]);
+  const key = join(path, {
+    after,
+    fields: fieldsText(fields),
+    filter,
+    limit,
+    rep,
+    skip: after ? 0 : skip, // The cursor says where to begin.
+    sort: sortText(sort),
+    view,
+  });
   return { key, keyed };
 }
 
 /** The address of the number of records that match. */
-export async function countAddress(path: string, filter?: object): Promise<Address> {
-  const [text, keyed] = await filterText(filter);
-  return { key: join(`${path}/_count`, [['filter', text, '{}']]), keyed };
+export async function countAddress(path: string, given?: object): Promise<Address> {
+  const [filter, keyed] = await filterText(given);
+  return { key: join(`${path}/_count`, { filter }), keyed };
 }
 
 /** The key of the record at `path`, in the representation asked for. */
-export function recordKey(path: string, { fields, rep = 'relaxed' }: Pick<Query, 'fields' | 'rep'>): string {
-  return join(path, [
-    ['fields', fieldsText(fields), ''],
-    ['rep', rep, 'relaxed'],
-  ]);
+export function recordKey(path: string, { fields, rep }: Pick<Query, 'fields' | 'rep'>): string {
+  return join(path, { fields: fieldsText(fields), rep });
 }

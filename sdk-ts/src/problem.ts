@@ -14,35 +14,34 @@ export interface Problem {
 /** A request that was refused, or that got no answer. */
 export class FreshetError extends Error {
   override name = 'FreshetError';
-  readonly status: number;
+  readonly problem: Problem;
 
   constructor(
-    readonly problem: Problem,
+    readonly status: number,
+    title: string,
+    members?: Partial<Problem>,
     /** Seconds after which to try again, where the gateway says so (429, 503). */
     readonly retryAfter: number | null = null,
     cause?: unknown,
   ) {
+    const problem = { type: 'about:blank', title, ...members, status };
     super(problem.detail ?? problem.title, { cause });
-    this.status = problem.status;
+    this.problem = problem;
   }
 }
 
 /** No answer came, or one that cannot be read. */
 export function unanswered(cause: unknown): FreshetError {
-  const problem = { type: 'about:blank', title: 'No answer', status: 0, detail: `No answer: ${cause}` };
-  return new FreshetError(problem, null, cause);
+  return new FreshetError(0, 'No answer', { detail: `No answer: ${cause}` }, null, cause);
 }
 
 /** The error in an answer whose status is not a success. A body that is no problem+json is left out. */
 export function refused(status: number, body: string, retryAfter?: string | null): FreshetError {
-  let problem: Partial<Problem> = {};
+  let problem: Partial<Problem> | undefined;
   try {
     problem = JSON.parse(body);
   } catch {
     // A proxy's error page: its status says enough.
   }
-  return new FreshetError(
-    { type: 'about:blank', title: `HTTP ${status}`, ...problem, status },
-    Number(retryAfter) || null,
-  );
+  return new FreshetError(status, `HTTP ${status}`, problem, Number(retryAfter) || null);
 }

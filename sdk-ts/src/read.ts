@@ -18,17 +18,14 @@ export interface Meta {
   readonly position: bigint | null;
   readonly etag: string | null;
   /** `network` also where it cannot be told. */
-  readonly from: 'memory' | 'browser-cache' | 'network';
+  readonly from: Answer['from'];
   /** Set where even the origin names an earlier position than was shown before. Never asked for again by itself. */
   readonly behind?: true;
 }
 
-export interface Read {
-  readonly found: boolean;
-  readonly text: string;
+/** What was read. */
+export interface Read extends Pick<Answer, 'found' | 'text' | 'until'> {
   readonly meta: Meta;
-  /** The moment until which records embedded in it may be used. */
-  readonly until: number;
 }
 
 /** A request that is on its way. */
@@ -65,51 +62,47 @@ async function fetchOrJoin(state: State, { key, linearizable }: Target, mode: Mo
   }
 }
 
-function takesBack(
-  { session }: State,
+/** The answer that the record store may give. */
+function fromCopies(
+  state: State,
   target: Target,
-  { found, position, etag }: Answer,
-  mode: Mode,
-): boolean {
-  // Errors, and answers without a position, are not cached: past the caches they are current.
-  return found && !(mode === 'reload' && position === null) && isOlder(session, target, position, etag);
-}
-
-function fromCopies(state: State, target: Target, decision: Decision): Read | undefined {
+  decision: Decision,
+): [Decision, Omit<Answer, 'sentAt'>] | undefined {
   const copy = target.record ? state.copies.get(target.key) : undefined;
   const reason = copy && copyReason(copy, state.session, target, state, decision, state.clock());
-  if (!reason) return;
-  const { position, etag, text, until } = copy;
-  state.session = answerShown(state.session, target.key, position, etag);
-  return {
-    found: true,
-    text,
-    until,
-    meta: { key: target.key, mode: 'default', reason, position, etag, from: 'memory' },
-  };
+  return reason
+    ? [
+        { mode: 'default', reason },
+        { ...copy, found: true, from: 'memory' },
+      ]
+    : undefined;
 }
 
 /** Makes one read. A record or query that does not exist is not `found`. */
 export async function read(state: State, target: Target): Promise<Read> {
   refreshIfDue(state);
-  let decision = decide(state.session, target, state, state.clock());
-  const copy = fromCopies(state, target, decision);
-  if (copy) return copy;
-  let answer = await fetchOrJoin(state, target, decision.mode);
-  let behind = takesBack(state, target, answer, decision.mode);
+  const planned = decide(state.session, target, state, state.clock());
+  let [decision, answer]: [Decision, Omit<Answer, 'sentAt'>] = fromCopies(state, target, planned) ?? [
+    planned,
+    await fetchOrJoin(state, target, planned.mode),
+  ];
+  const takesBack = ({ found, position, etag }: Omit<Answer, 'sentAt'>): boolean =>
+    // Errors, and answers without a position, are not cached: past the caches they are current.
+    found &&
+    (decision.mode !== 'reload' || position !== null) &&
+    isOlder(state.session, target, position, etag);
+  let behind = takesBack(answer);
   if (behind) {
     // C12, once: a cache that answers the same again must not make a loop.
     decision = { mode: 'reload', reason: 'older-answer' };
     answer = await fetchOrJoin(state, target, 'reload');
-    behind = takesBack(state, target, answer, 'reload');
+    behind = takesBack(answer);
   }
-  const { found, text, position, etag, until, cached } = answer;
+  const { found, text, position, etag, until, from } = answer;
   const { key } = target;
   // Errors are not cached: what does not exist was looked for after the sketch that is held was taken.
   const at = position ?? (found ? null : (state.session.held?.sketch.watermark ?? null));
   state.session = answerShown(state.session, key, at, etag);
   if (!found) state.copies.delete(key);
-  const from = cached ? 'browser-cache' : 'network';
-  const meta: Meta = { key, ...decision, position, etag, from, ...(behind && { behind }) };
-  return { found, text, until, meta };
+  return { found, text, until, meta: { key, ...decision, position, etag, from, ...(behind && { behind }) } };
 }

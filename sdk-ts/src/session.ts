@@ -2,7 +2,7 @@
  * What a session knows, as an immutable value, and the events that change it. No I/O and no clock: moments are
  * arguments, in the milliseconds of one monotonic clock. SPEC.md numbers the invariants.
  */
-import { type Bounded, empty, lookup, put } from './bounded.ts';
+import { type Bounded, lookup, put } from './bounded.ts';
 import type { Sketch } from './sketch.ts';
 
 /** Keys and collections of which something is known. Those beyond are forgotten, the oldest first. */
@@ -36,7 +36,13 @@ export interface Session {
   readonly writes: number;
 }
 
-export const START: Session = { held: null, known: empty(), forgotten: -1n, seen: -1n, writes: 0 };
+export const START: Session = {
+  held: null,
+  known: [new Map(), new Map()],
+  forgotten: -1n,
+  seen: -1n,
+  writes: 0,
+};
 
 const later = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 

@@ -35,42 +35,43 @@ export interface Sketch {
 
 /** Reads format version 1. Throws a TypeError on anything else. */
 export function decodeSketch(bytes: Uint8Array): Sketch {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const u32 = (at: number): number => (bytes.length < HEADER_BYTES ? 0 : view.getUint32(at, true));
-  const k = bytes[5] as number;
+  // A header that is cut off reads as one of zeros, which is none.
+  const header = new Uint8Array(HEADER_BYTES);
+  header.set(bytes.subarray(0, HEADER_BYTES));
+  const view = new DataView(header.buffer);
+  const u32 = (at: number): number => view.getUint32(at, true);
+  const u64 = (at: number): bigint => view.getBigUint64(at, true);
+  const [version, k, flags] = [bytes[4], bytes[5] as number, view.getUint16(6, true)];
   const m = u32(8);
-  const flags = u32(6) & 0xffff;
-  const saturated = flags === 1;
-  const sized = saturated
-    ? bytes.length === HEADER_BYTES
-    : k * m > 0 && bytes.length === HEADER_BYTES + Math.ceil(m / 8);
+  const length = HEADER_BYTES + (flags ? 0 : Math.ceil(m / 8));
   // A delta (bit 1) is never asked for; other flags and the reserved field have no meaning yet.
-  if (u32(0) !== MAGIC || bytes[4] !== 1 || flags > 1 || u32(36) !== 0 || k > HASHES_MAX || !sized) {
-    throw new TypeError('Not a sketch that can be read');
-  }
+  const known = u32(0) === MAGIC && version === 1 && flags < 2 && u32(36) === 0 && k <= HASHES_MAX;
+  if (!known || bytes.length !== length || !(flags || k * m)) throw new TypeError('Not a sketch');
   return {
-    saturated,
+    saturated: flags === 1,
     k,
     m,
     ageMs: u32(12),
-    epoch: view.getBigUint64(16, true),
-    watermark: view.getBigUint64(24, true),
+    epoch: u64(16),
+    watermark: u64(24),
     invalidationMs: u32(32) === UNBOUNDED ? Infinity : u32(32),
     salt: [u32(40), u32(44), u32(48), u32(52)],
     bits: bytes.subarray(HEADER_BYTES),
   };
 }
 
-const utf8 = new TextEncoder();
+const encoder = new TextEncoder();
+
+export const utf8 = (text: string): Uint8Array => encoder.encode(text);
 
 /** Whether a stale copy of `key` may exist. May err towards yes, never towards no. */
-export function contains(sketch: Sketch, key: string): boolean {
-  if (sketch.saturated) return true;
-  const [a, high] = siphash(sketch.salt, utf8.encode(key));
+export function contains({ saturated, salt, k, m, bits }: Sketch, key: string): boolean {
+  if (saturated) return true;
+  const [a, high] = siphash(salt, utf8(key));
   const b = (high | 1) >>> 0;
-  for (let i = 0; i < sketch.k; i++) {
-    const bit = (a + i * b + (i ** 3 - i) / 6) % sketch.m;
-    if ((((sketch.bits[bit >>> 3] as number) >> (bit & 7)) & 1) === 0) return false;
+  for (let i = 0; i < k; i++) {
+    const bit = (a + i * b + (i ** 3 - i) / 6) % m;
+    if (!(((bits[bit >>> 3] as number) >> (bit & 7)) & 1)) return false;
   }
   return true;
 }

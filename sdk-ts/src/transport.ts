@@ -16,14 +16,8 @@ export interface Answer {
   readonly sentAt: number;
   /** The moment until which records embedded in it may be used. */
   readonly until: number;
-  /** Whether the browser's cache answered. */
-  readonly cached: boolean;
-}
-
-/** Resource Timing shows no transfer, but a body, exactly where the browser's cache answered. */
-function bytes(url: string, since: number): [transferred: number, decoded: number] {
-  const entry = performance.getEntriesByName(url, 'resource').at(-1) as PerformanceResourceTiming | undefined;
-  return entry && entry.startTime >= since ? [entry.transferSize, entry.decodedBodySize] : [0, 0];
+  /** Who answered; `network` also where it cannot be told. */
+  readonly from: 'memory' | 'browser-cache' | 'network';
 }
 
 /** Sends one request. Throws a FreshetError on a failure and on any status but 2xx and 404. */
@@ -40,14 +34,18 @@ export async function send({ fetch, clock, base }: State, key: string, init: Req
     throw unanswered(error);
   }
   const { status, headers } = response;
+  const header = (name: string): string => headers.get(name) ?? '';
   const found = status !== 404;
-  if (found && !response.ok) throw refused(status, text, headers.get('retry-after'));
-  const position = headers.get('freshet-position') ?? '';
+  if (found && !response.ok) throw refused(status, text, header('retry-after'));
+  const position = header('freshet-position');
   // M: how long a client may keep the answer.
-  const seconds = /(?<!no-store.*)\bmax-age=(\d+)/.exec(headers.get('cache-control') ?? '')?.[1] ?? 0;
-  const [transferred, decoded] = bytes(new URL(url).href, since);
+  const seconds = /(?<!no-store.*)\bmax-age=(\d+)/.exec(header('cache-control'))?.[1] ?? 0;
+  // Resource Timing shows no transfer, but a body, exactly where the browser's cache answered.
+  const timing = performance.getEntriesByName(new URL(url).href, 'resource').at(-1);
+  const { startTime, transferSize, decodedBodySize } = (timing ?? {}) as PerformanceResourceTiming;
+  const [transferred, decoded] = startTime >= since ? [transferSize, decodedBodySize] : [0, 0];
   // How long an answer has lain in the browser's cache cannot be told, so only what came over the network counts.
-  const network = transferred > 0 || init.cache !== 'default';
+  const network = transferred || init.cache !== 'default';
   return {
     found,
     text,
@@ -55,6 +53,6 @@ export async function send({ fetch, clock, base }: State, key: string, init: Req
     etag: headers.get('etag'),
     sentAt,
     until: network ? sentAt + 1_000 * +seconds : sentAt,
-    cached: !transferred && decoded > 0,
+    from: !transferred && decoded ? 'browser-cache' : 'network',
   };
 }

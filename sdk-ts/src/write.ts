@@ -34,9 +34,9 @@ export interface Write {
   readonly method: string;
   readonly path: string;
   readonly collection: string;
-  readonly body?: unknown;
+  readonly body: unknown;
   readonly type?: string | undefined;
-  readonly options?: WriteOptions | undefined;
+  readonly options: WriteOptions | undefined;
 }
 
 /** Stands in for a position that an answer does not name: no answer can prove to be newer. */
@@ -54,16 +54,22 @@ async function perform(state: State, write: Write, body: string | null): Promise
   const answer = text ? JSON.parse(text) : null;
   const many = Array.isArray(write.body);
   const items: Document[] = many ? answer.items : answer ? [answer] : [];
-  const insert = path === collection;
-  const ids = await Promise.all(insert ? items.map(({ _id }) => idSegment(_id)) : []);
-  const paths = insert ? ids.map((id) => `${path}/${id}`) : [path];
+  const paths =
+    path === collection
+      ? await Promise.all(items.map(async ({ _id }) => `${path}/${await idSegment(_id)}`))
+      : [path];
   state.session = writeAcknowledged(state.session, [...paths, collection], position ?? POSITION_MAX);
-  items.forEach((item, i) => {
-    if (position === null) return;
-    const copy = { text: JSON.stringify(item), position, until: sentAt + state.delta, own: true };
-    // The tag of several documents is no record's.
-    keep(state.copies, paths[i] as string, { ...copy, etag: many ? null : etag });
-  });
+  if (position !== null) {
+    items.forEach((item, i) => {
+      keep(state.copies, paths[i] as string, {
+        text: JSON.stringify(item),
+        position,
+        etag: many ? null : etag, // The tag of several documents is no record's.
+        until: sentAt + state.delta,
+        own: true,
+      });
+    });
+  }
   return { items, meta: { position, etag } };
 }
 

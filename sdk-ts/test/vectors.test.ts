@@ -91,3 +91,7 @@ test('ids that are no values are refused', async () => {
   await expect(idSegment(undefined)).rejects.toThrow(TypeError);
   expect(idText({ $numberLong: 'many' })).toBeNull();
 });
+
+test('a decimal beyond all doubles is an id of its own', () => {
+  expect(idText({ $numberDecimal: '1E401' })).toBe('{"$numberDecimal":"1E+401"}');
+});

@@ -80,8 +80,8 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let hit = compare_hits(options, (&bench, &freshet), mongo.uri.as_str()).await?;
     let miss = compare_misses(options, (&bench, &freshet), mongo.uri.as_str()).await?;
     let report = Report {
-        hit_vs_bare: median(&hit.ratios),
-        miss_vs_driver: median(&miss.ratios),
+        hit_vs_bare: crate::median(&hit.ratios),
+        miss_vs_driver: crate::median(&miss.ratios),
         hit,
         miss,
         rounds: options.rounds,
@@ -205,10 +205,4 @@ async fn compare(
 
 fn record_path(number: usize) -> String {
     format!("/v1/bench/records/user{number}")
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -2,6 +2,7 @@
 //! be satisfied by two elements of one array.
 
 use std::hash::Hasher;
+use std::sync::Arc;
 
 use bson::RawDocument;
 
@@ -12,14 +13,14 @@ use crate::value::path::{ArrayLeaf, Leaf, Path};
 /// An atom.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Atom {
-    path: Path,
+    path: Arc<Path>,
     pub(super) test: Test,
 }
 
 impl Atom {
-    pub(super) fn new(path: &Path, test: Test) -> Atom {
+    pub(super) fn new(path: &Arc<Path>, test: Test) -> Atom {
         Atom {
-            path: path.clone(),
+            path: Arc::clone(path),
             test,
         }
     }
@@ -28,6 +29,12 @@ impl Atom {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Lets it have a path of the same text in common with others.
+    pub fn share_path(&mut self, path: Arc<Path>) {
+        debug_assert_eq!(self.path, path);
+        self.path = path;
     }
 
     /// Whether a document satisfies it.

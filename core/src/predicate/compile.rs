@@ -1,10 +1,13 @@
 //! From a filter to what is evaluated. Regular expressions are translated here, once.
 
+use std::sync::Arc;
+
 use bson::RawBson;
 
 use super::bits::Bits;
+use super::literal::Literal;
 use super::regex::Matcher;
-use super::test::{Comparison, Members, Operand, Test};
+use super::test::{Compared, Comparison, Members, Test};
 use super::{Atom, Expr, Reason, Undecidable};
 use crate::query::{AllMember, Clause, ElemMatch, Filter, Operator};
 use crate::value::path::Path;
@@ -19,7 +22,7 @@ pub(super) fn filter(filter: &Filter) -> Result<Expr<Atom>, Undecidable> {
     for clause in filter.clauses() {
         all.push(match clause {
             Clause::Path { path, operator } => {
-                let path = Path::new(path);
+                let path = Arc::new(Path::new(path));
                 tests(operator)?.map(&mut |test| Atom::new(&path, test))
             }
             Clause::Or(members) => Expr::any(filters(members)?),
@@ -36,7 +39,7 @@ fn filters(members: &[Filter]) -> Result<Vec<Expr<Atom>>, Undecidable> {
 /// The tests an operator makes of what a path leads to, each for itself.
 fn tests(operator: &Operator) -> Result<Expr<Test>, Undecidable> {
     let compare = |comparison, value: &RawBson| {
-        Expr::Is(Test::Compare(comparison, Operand::new(value.clone())))
+        Expr::Is(Test::Compare(Compared::new(comparison, value.clone())))
     };
     Ok(match operator {
         Operator::Eq(value) => compare(Comparison::Eq, value),
@@ -45,12 +48,12 @@ fn tests(operator: &Operator) -> Result<Expr<Test>, Undecidable> {
         Operator::Gte(value) => compare(Comparison::Gte, value),
         Operator::Lt(value) => compare(Comparison::Lt, value),
         Operator::Lte(value) => compare(Comparison::Lte, value),
-        Operator::In(values) => Expr::Is(Test::In(members(values)?)),
-        Operator::Nin(values) => Expr::Not(Test::In(members(values)?)),
+        Operator::In(values) => Expr::Is(Test::In(Box::new(members(values)?))),
+        Operator::Nin(values) => Expr::Not(Test::In(Box::new(members(values)?))),
         Operator::Exists(true) => Expr::Is(Test::Exists),
         Operator::Exists(false) => Expr::Not(Test::Exists),
         Operator::Type(types) => Expr::Is(Test::Type(*types)),
-        Operator::Regex(pattern) => Expr::Is(Test::Regex(Matcher::new(pattern)?)),
+        Operator::Regex(pattern) => Expr::Is(Test::Regex(Box::new(Matcher::new(pattern)?))),
         Operator::Mod { divisor, remainder } => Expr::Is(Test::Mod {
             divisor: *divisor,
             remainder: *remainder,
@@ -59,7 +62,7 @@ fn tests(operator: &Operator) -> Result<Expr<Test>, Undecidable> {
         Operator::All(members) => all(members.iter().map(all_member))?,
         Operator::ElemMatch(inner) => elem_match(inner)?,
         Operator::Size(size) => Expr::Is(Test::Size(*size)),
-        Operator::Bits(test, mask) => Expr::Is(Test::Bits(Bits::new(*test, mask))),
+        Operator::Bits(test, mask) => Expr::Is(Test::Bits(Box::new(Bits::new(*test, mask)))),
         Operator::Not(inner) => all(inner.iter().map(tests))?.negated(),
     })
 }
@@ -73,11 +76,11 @@ fn all(
 fn all_member(member: &AllMember) -> Result<Expr<Test>, Undecidable> {
     match member {
         AllMember::Value(RawBson::RegularExpression(regex)) => {
-            Ok(Expr::Is(Test::Regex(Matcher::of(regex)?)))
+            Ok(Expr::Is(Test::Regex(Box::new(Matcher::of(regex)?))))
         }
         AllMember::Value(value) => {
-            let operand = Operand::new(value.clone());
-            Ok(Expr::Is(Test::Compare(Comparison::Eq, operand)))
+            let compared = Compared::new(Comparison::Eq, value.clone());
+            Ok(Expr::Is(Test::Compare(compared)))
         }
         AllMember::ElemMatch(inner) => elem_match(inner),
     }
@@ -95,13 +98,13 @@ fn members(members: &[RawBson]) -> Result<Members, Undecidable> {
     for member in members {
         match member {
             RawBson::RegularExpression(regex) => patterns.push(Matcher::of(regex)?),
-            value => values.push(value.clone()),
+            value => values.push(value.clone().into()),
         }
     }
-    let null = values.contains(&RawBson::Null);
+    let null = values.contains(&Literal::Null);
     Ok(Members {
-        values,
-        patterns,
+        values: values.into(),
+        patterns: patterns.into(),
         null,
     })
 }

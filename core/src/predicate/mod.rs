@@ -11,6 +11,7 @@ mod atom;
 mod bits;
 mod compile;
 mod expr;
+mod literal;
 mod reach;
 mod regex;
 mod test;

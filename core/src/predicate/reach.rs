@@ -1,10 +1,11 @@
 //! Where an index has to look for an atom: spans of values of which one at least is there whenever the atom holds. A
 //! superset always; `None` where only looking at every document helps.
 
+use bson::RawBsonRef;
 use bson::spec::ElementType;
-use bson::{RawBson, RawBsonRef};
 
-use super::test::{Comparison, Members, Operand, Test};
+use super::literal::Literal;
+use super::test::{Compared, Comparison, Members, Test};
 use super::{Atom, Expr};
 use crate::value::compare::rank_of;
 use crate::value::order_key::OrderKey;
@@ -71,7 +72,7 @@ fn here(spans: Vec<Span<'_>>) -> Vec<Reach<'_>> {
 fn test(test: &Test) -> Option<Vec<Reach<'_>>> {
     let arrays = || here(vec![all_of(ElementType::Array)]);
     Some(match test {
-        Test::Compare(comparison, operand) => here(compared(*comparison, operand)?),
+        Test::Compare(one) => here(compared(one)?),
         Test::In(members) => here(contained(members)),
         Test::Exists => here(vec![Span::Between(OrderKey::MIN, OrderKey::MAX)]),
         Test::Type(types) => here(
@@ -92,14 +93,11 @@ fn test(test: &Test) -> Option<Vec<Reach<'_>>> {
     })
 }
 
-fn compared(comparison: Comparison, operand: &Operand) -> Option<Vec<Span<'_>>> {
-    let value = operand.value.as_raw_bson_ref();
-    let (first, last) = (
-        OrderKey::rank_min(operand.rank),
-        OrderKey::rank_max(operand.rank),
-    );
+fn compared(of: &Compared) -> Option<Vec<Span<'_>>> {
+    let value = of.value.as_raw();
+    let (first, last) = (OrderKey::rank_min(of.rank), OrderKey::rank_max(of.rank));
     let key = OrderKey::of(value);
-    Some(match (value, comparison) {
+    Some(match (value, of.comparison) {
         // Null is in no order with anything: these are all equalities.
         (RawBsonRef::Null | RawBsonRef::Undefined, _) => nothing(),
         (_, Comparison::Eq) => vec![Span::Equal(value)],
@@ -119,7 +117,7 @@ fn nothing() -> Vec<Span<'static>> {
 }
 
 fn contained(members: &Members) -> Vec<Span<'_>> {
-    let values = members.values.iter().map(RawBson::as_raw_bson_ref);
+    let values = members.values.iter().map(Literal::as_raw);
     let mut spans: Vec<_> = values.map(Span::Equal).collect();
     if members.null {
         spans.extend(nothing());

@@ -6,6 +6,7 @@ use std::hash::{Hash, Hasher};
 use bson::{RawBson, RawBsonRef, RawDocument};
 
 use super::bits::Bits;
+use super::literal::Literal;
 use super::regex::Matcher;
 use super::{Atom, Expr, atom};
 use crate::query::TypeSet;
@@ -17,17 +18,17 @@ use crate::value::path::{ArrayLeaf, elements};
 /// A test.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Test {
-    Compare(Comparison, Operand),
-    In(Members),
+    Compare(Compared),
+    In(Box<Members>),
     Exists,
     Type(TypeSet),
-    Regex(Matcher),
+    Regex(Box<Matcher>),
     Mod {
         divisor: i64,
         remainder: i64,
     },
     Size(i64),
-    Bits(Bits),
+    Bits(Box<Bits>),
     /// Some element of the array, itself a document or an array, satisfies this.
     ElementMatches(Box<Expr<Atom>>),
     /// Some element of the array satisfies this.
@@ -44,28 +45,34 @@ pub(super) enum Comparison {
     Lte,
 }
 
-/// What a comparison compares with.
+/// A comparison with a value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Operand {
-    pub(super) value: RawBson,
+pub(super) struct Compared {
+    pub(super) comparison: Comparison,
     pub(super) rank: u8,
     nan: bool,
+    pub(super) value: Literal,
 }
 
 /// What `$in` looks for.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Members {
     /// In BSON order.
-    pub(super) values: Vec<RawBson>,
-    pub(super) patterns: Vec<Matcher>,
+    pub(super) values: Box<[Literal]>,
+    pub(super) patterns: Box<[Matcher]>,
     pub(super) null: bool,
 }
 
-impl Operand {
-    pub(super) fn new(value: RawBson) -> Operand {
+impl Compared {
+    pub(super) fn new(comparison: Comparison, value: RawBson) -> Compared {
         let rank = type_rank(&value.as_raw_bson_ref());
         let nan = is_nan(value.as_raw_bson_ref());
-        Operand { value, rank, nan }
+        Compared {
+            comparison,
+            rank,
+            nan,
+            value: value.into(),
+        }
     }
 }
 
@@ -82,13 +89,13 @@ impl Test {
     pub(super) fn feed(&self, hasher: &mut impl Hasher) {
         std::mem::discriminant(self).hash(hasher);
         match self {
-            Test::Compare(comparison, operand) => {
-                hasher.write_u8(*comparison as u8);
-                feed(operand.value.as_raw_bson_ref(), hasher);
+            Test::Compare(compared) => {
+                hasher.write_u8(compared.comparison as u8);
+                feed(compared.value.as_raw(), hasher);
             }
             Test::In(members) => {
                 let values = members.values.iter();
-                values.for_each(|value| feed(value.as_raw_bson_ref(), hasher));
+                values.for_each(|value| feed(value.as_raw(), hasher));
                 members.patterns.iter().for_each(|one| one.feed(hasher));
             }
             Test::Regex(matcher) => matcher.feed(hasher),
@@ -106,7 +113,7 @@ impl Test {
     /// Whether a value passes.
     pub(super) fn holds(&self, value: Option<RawBsonRef<'_>>) -> bool {
         match (self, value) {
-            (Test::Compare(comparison, operand), value) => comparison.holds(value, operand),
+            (Test::Compare(compared), value) => compared.holds(value),
             (Test::In(members), value) => members.contain(value),
             (_, None) => false,
             (Test::Exists, Some(_)) => true,
@@ -141,26 +148,30 @@ fn matches_inside(inner: &Expr<Atom>, element: RawBsonRef<'_>) -> bool {
     }
 }
 
-impl Comparison {
-    fn holds(self, value: Option<RawBsonRef<'_>>, operand: &Operand) -> bool {
+impl Compared {
+    fn holds(&self, value: Option<RawBsonRef<'_>>) -> bool {
         let value = value.unwrap_or(RawBsonRef::Undefined);
-        let orders_equal = matches!(self, Comparison::Eq | Comparison::Gte | Comparison::Lte);
-        match operand.value {
+        let orders_equal = matches!(
+            self.comparison,
+            Comparison::Eq | Comparison::Gte | Comparison::Lte
+        );
+        let operand = self.value.as_raw();
+        match operand {
             // Null is equal to null, undefined and missing (servers before 9.0), and in no order with anything.
-            RawBson::Null => {
+            RawBsonRef::Null => {
                 return orders_equal && matches!(value, RawBsonRef::Null | RawBsonRef::Undefined);
             }
             // The ends of the order compare with every type.
-            RawBson::MinKey | RawBson::MaxKey => {}
-            _ if type_rank(&value) != operand.rank => return false,
+            RawBsonRef::MinKey | RawBsonRef::MaxKey => {}
+            _ if type_rank(&value) != self.rank => return false,
             // NaN is equal to NaN and in no order with other numbers.
-            _ if operand.nan || is_nan(value) => {
-                return orders_equal && operand.nan && is_nan(value);
+            _ if self.nan || is_nan(value) => {
+                return orders_equal && self.nan && is_nan(value);
             }
             _ => {}
         }
-        let order = compare(value, operand.value.as_raw_bson_ref());
-        match self {
+        let order = compare(value, operand);
+        match self.comparison {
             Comparison::Eq => order == Ordering::Equal,
             Comparison::Gt => order == Ordering::Greater,
             Comparison::Gte => order != Ordering::Less,
@@ -180,7 +191,7 @@ impl Members {
         }
         let found = self
             .values
-            .binary_search_by(|member| compare(member.as_raw_bson_ref(), value));
+            .binary_search_by(|member| compare(member.as_raw(), value));
         found.is_ok() || self.patterns.iter().any(|pattern| pattern.matches(value))
     }
 }

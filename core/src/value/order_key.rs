@@ -14,7 +14,11 @@ use super::number::Number;
 
 /// A value's rank in its first byte, then as much of the value as fits, most significant first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OrderKey(u128);
+pub struct OrderKey(
+    /// Two halves, since 128 bits would be aligned as such.
+    u64,
+    u64,
+);
 
 /// Bytes of a value that fit behind its rank.
 const PAYLOAD: usize = 15;
@@ -22,26 +26,26 @@ const RANK_SHIFT: u32 = 120;
 
 impl OrderKey {
     /// Before every value.
-    pub const MIN: OrderKey = OrderKey(0);
+    pub const MIN: OrderKey = OrderKey(0, 0);
     /// After every value.
-    pub const MAX: OrderKey = OrderKey(u128::MAX);
+    pub const MAX: OrderKey = OrderKey(u64::MAX, u64::MAX);
 
     /// The key of a value.
     #[must_use]
     pub fn of(value: RawBsonRef<'_>) -> OrderKey {
-        OrderKey(u128::from(type_rank(&value)) << RANK_SHIFT | payload(value))
+        OrderKey::from_bits(u128::from(type_rank(&value)) << RANK_SHIFT | payload(value))
     }
 
     /// Before all values of a rank (see [`type_rank`]).
     #[must_use]
     pub fn rank_min(rank: u8) -> OrderKey {
-        OrderKey(u128::from(rank) << RANK_SHIFT)
+        OrderKey::from_bits(u128::from(rank) << RANK_SHIFT)
     }
 
     /// After all values of a rank.
     #[must_use]
     pub fn rank_max(rank: u8) -> OrderKey {
-        OrderKey(u128::from(rank) << RANK_SHIFT | ((1 << RANK_SHIFT) - 1))
+        OrderKey::from_bits(u128::from(rank) << RANK_SHIFT | ((1 << RANK_SHIFT) - 1))
     }
 
     /// The first and the last key of the strings that begin with `prefix`.
@@ -52,26 +56,29 @@ impl OrderKey {
         let low = packed(bytes);
         let free = 8 * PAYLOAD.saturating_sub(bytes.len());
         let high = low | ((1_u128 << free) - 1);
-        (OrderKey(rank | low), OrderKey(rank | high))
+        (
+            OrderKey::from_bits(rank | low),
+            OrderKey::from_bits(rank | high),
+        )
     }
 
     /// The rank of the value's type.
     #[must_use]
-    #[allow(clippy::cast_possible_truncation)] // the first byte
     pub fn rank(self) -> u8 {
-        (self.0 >> RANK_SHIFT) as u8
+        self.0.to_be_bytes()[0]
     }
 
     /// The bits, most significant first.
     #[must_use]
     pub fn bits(self) -> u128 {
-        self.0
+        u128::from(self.0) << 64 | u128::from(self.1)
     }
 
     /// The key with these bits.
     #[must_use]
+    #[allow(clippy::cast_possible_truncation)] // the two halves
     pub fn from_bits(bits: u128) -> OrderKey {
-        OrderKey(bits)
+        OrderKey((bits >> 64) as u64, bits as u64)
     }
 }
 
@@ -106,7 +113,7 @@ fn payload(value: RawBsonRef<'_>) -> u128 {
             Some(inner @ (V::Array(_) | V::Document(_))) => {
                 u128::from(type_rank(&inner)) << (RANK_SHIFT - 8)
             }
-            Some(value) => OrderKey::of(value).0 >> 8,
+            Some(value) => OrderKey::of(value).bits() >> 8,
             None => 0,
         },
         V::Int32(_) | V::Int64(_) | V::Double(_) | V::Decimal128(_) => {

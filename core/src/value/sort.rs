@@ -6,11 +6,15 @@
 //! no part in it (since server 3.6).
 
 use std::cmp::Ordering;
+use std::hash::BuildHasherDefault;
 
-use bson::{RawArray, RawArrayBuf, RawBsonRef, RawDocument};
+use bson::raw::cstr;
+use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
+use siphasher::sip::SipHasher13;
 
 use super::build::{array_as_document, empty};
 use super::compare::compare;
+use super::order_key::digest;
 use super::path::{Path, elements, field};
 
 /// One way to sort.
@@ -104,7 +108,7 @@ pub fn compare_keys(a: &[RawBsonRef<'_>], b: &[RawBsonRef<'_>], pattern: &Patter
 /// The longest key that is kept, in bytes.
 const KEY_BYTES_MAX: usize = 1_024;
 
-/// A sort key to keep: the values, one after the other.
+/// A sort key to keep: a document of the values, without names.
 #[derive(Clone, PartialEq)]
 pub struct SortKey(Box<[u8]>);
 
@@ -112,14 +116,14 @@ impl SortKey {
     /// Keeps a key; `None`: it is too long.
     #[must_use]
     pub fn of(values: &[RawBsonRef<'_>]) -> Option<SortKey> {
-        let mut array = RawArrayBuf::new();
+        let mut kept = RawDocumentBuf::new();
         for value in values {
-            array.push(*value);
-            if array.as_bytes().len() > KEY_BYTES_MAX {
+            kept.append(cstr!(""), *value);
+            if kept.as_bytes().len() > KEY_BYTES_MAX {
                 return None;
             }
         }
-        Some(SortKey(array.as_bytes().into()))
+        Some(SortKey(kept.as_bytes().into()))
     }
 
     /// The values.
@@ -145,6 +149,16 @@ impl SortKey {
         let elements = values.into_iter().flat_map(RawDocument::iter_elements);
         elements.map_while(|element| element.and_then(|element| element.value()).ok())
     }
+}
+
+/// What a key is known by where only its equal is looked for. (Two keys that share a digest are taken for one.)
+#[must_use]
+pub fn digest_of_key(values: &[RawBsonRef<'_>]) -> u64 {
+    let state = BuildHasherDefault::<SipHasher13>::default();
+    let digests = values.iter().map(|value| digest(*value, &state));
+    digests.fold(0, |all: u64, one| {
+        all.rotate_left(21).wrapping_mul(31) ^ one
+    })
 }
 
 impl std::fmt::Debug for SortKey {

@@ -38,9 +38,15 @@ pub struct Request<'a> {
 pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
     let wanted = request.wanted;
     let asked = Asked::parse(request.route, &request.params)?;
-    let (rule, scope) = app
+    let (rule, mut scope) = app
         .access
         .check(asked.namespace(), Right::Read, wanted.headers)?;
+    for joined in asked.joined() {
+        // One private part makes the whole private.
+        if app.access.check(&joined, Right::Read, wanted.headers)?.1 == Scope::Private {
+            scope = Scope::Private;
+        }
+    }
     asked.check(rule)?;
     let key = asked.key();
     if let Err(reason) = admit(app, &asked, scope, &key) {
@@ -78,6 +84,7 @@ pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
         lifetimes,
         members: &fetched.members,
         window: fetched.window.clone(),
+        joined: fetched.joined.clone(),
     };
     if let Err(no) = app.pipeline.settle(ticket, read).await {
         app.metrics.not_cached(no.word());
@@ -104,8 +111,12 @@ pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
 
 /// Registers what is asked for (C1), as far as the change feed tells all about it (C14).
 async fn begin(app: &App, asked: &Asked, key: &Key) -> Result<Ticket, NotCached> {
-    let resource = asked.resource(key.clone());
-    let shape = app.declare(asked.namespace()).await?;
+    let resource = asked.resource(key.clone())?;
+    // One shape for all: whoever declares last sees what happened since the first.
+    let mut shape = app.declare(asked.namespace()).await?;
+    for join in &resource.joins {
+        shape = shape.min(app.declare(&join.from).await?);
+    }
     let ticket = app.pipeline.begin(resource)?;
     match ticket.shape == shape {
         true => Ok(ticket),

@@ -21,6 +21,8 @@ pub enum Route {
     Record(Namespace, RecordId),
     /// A count.
     Count(Namespace),
+    /// An aggregation.
+    Aggregate(Namespace),
     /// A query in a body.
     QueryBody(Namespace),
     /// The sketch of a database.
@@ -71,7 +73,7 @@ impl Route {
             Route::Collection(_) => "GET, HEAD, POST, QUERY, OPTIONS",
             Route::Record(..) => "GET, HEAD, PUT, PATCH, DELETE, OPTIONS",
             Route::QueryBody(_) => "POST, OPTIONS",
-            Route::Count(_) | Route::Sketch(_) | Route::Operation(_) => READ,
+            Route::Count(_) | Route::Aggregate(_) | Route::Sketch(_) | Route::Operation(_) => READ,
             Route::Later(_, allow) => allow,
         }
     }
@@ -91,6 +93,7 @@ impl Route {
             Route::Collection(_) => "collection",
             Route::Record(..) => "record",
             Route::Count(_) => "count",
+            Route::Aggregate(_) => "aggregate",
             Route::QueryBody(_) => "query-body",
             Route::Sketch(_) => "sketch",
             Route::Later(..) => "later",
@@ -133,7 +136,7 @@ fn below_collection(namespace: Namespace, last: &str) -> Result<Route, Problem> 
         "_count" => Ok(Route::Count(namespace)),
         "_query" => Ok(Route::QueryBody(namespace)),
         "_live" => Ok(Route::Later("a live query", READ)),
-        "_aggregate" => Ok(Route::Later("an aggregation", READ)),
+        "_aggregate" => Ok(Route::Aggregate(namespace)),
         "_explain" => Ok(Route::Later("an explanation", READ)),
         "" => Err(Problem::no_such_path()),
         _ if last.starts_with('_') => Err(Problem::no_such_path()),

@@ -2,9 +2,8 @@
 //! of a disjunction one per arm. A query without any, or whose best one most documents satisfy, is residual.
 
 use foldhash::fast::FixedState;
-use freshet_core::predicate::{Atom, Expr, Reach, Span};
+use freshet_core::predicate::{Expr, Reach, Span};
 use freshet_core::value::order_key::{OrderKey, digest};
-use freshet_core::value::path::Path;
 
 use super::atoms::{AtomId, Atoms};
 use super::index::{At, Probe};
@@ -13,163 +12,189 @@ use super::selectivity::Selectivity;
 
 /// From this share of documents on an index saves less than asking it costs.
 const RESIDUAL_FROM: f64 = 0.5;
-/// The most places one query is listed at.
-const PROBES_MAX: usize = 4_096;
+/// The most atoms one query is listed by.
+const LISTED_MAX: usize = 1_000;
 
-/// A way to look a query up.
-#[derive(Debug, Default)]
-pub(super) struct Access {
-    pub(super) probes: Vec<Probe>,
-    /// The share of documents that lead to it.
-    pub(super) cost: f64,
+/// What a query is listed by. The places in the index are found from it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listed {
+    /// An atom that holds.
+    By(AtomId),
+    /// One that does not.
+    Without(AtomId),
+    /// The lower end of a range, and the upper one. Both are within one type; over an array's elements the index asks
+    /// for what lies between the least and the greatest.
+    Between(AtomId, AtomId),
 }
+
+/// All that a query is listed by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Listing {
+    /// Nothing: it is always a candidate.
+    Residual,
+    One(Listed),
+    /// Each of these; none at all: nothing satisfies it.
+    Many(Box<[Listed]>),
+}
+
+impl Listing {
+    fn of(mut listed: Vec<Listed>) -> Listing {
+        match listed.len() {
+            1 => Listing::One(listed.remove(0)),
+            _ => Listing::Many(listed.into()),
+        }
+    }
+
+    pub(super) fn listed(&self) -> &[Listed] {
+        match self {
+            Listing::Residual => &[],
+            Listing::One(one) => std::slice::from_ref(one),
+            Listing::Many(many) => many,
+        }
+    }
+}
+
+/// A way to look a query up, and the share of documents that lead to it.
+type Rated = (Vec<Listed>, f64);
 
 /// What choosing looks at.
 pub(super) struct Chooser<'a> {
     pub(super) atoms: &'a Atoms,
-    pub(super) paths: &'a mut Paths,
+    pub(super) paths: &'a Paths,
     pub(super) selectivity: &'a Selectivity,
     pub(super) state: &'a FixedState,
 }
 
 impl Chooser<'_> {
-    /// The access predicate of a query. Its paths have a user more each. `None`: residual.
-    pub(super) fn choose(&mut self, expr: &Expr<AtomId>) -> Option<Access> {
-        let access = self.best(expr)?;
-        if access.cost > RESIDUAL_FROM || access.probes.len() > PROBES_MAX {
-            self.give_up(&access);
-            return None;
+    /// The access predicate of a query, and the share of documents that lead to it.
+    pub(super) fn choose(&self, expr: &Expr<AtomId>) -> (Listing, f64) {
+        match self.best(expr) {
+            Some((listed, cost)) if cost <= RESIDUAL_FROM && listed.len() <= LISTED_MAX => {
+                (Listing::of(listed), cost)
+            }
+            _ => (Listing::Residual, 1.0),
         }
-        Some(access)
     }
 
-    fn give_up(&mut self, access: &Access) {
-        access
-            .probes
-            .iter()
-            .for_each(|probe| self.paths.release(probe.path));
+    /// Whether there is any, narrow or not.
+    pub(super) fn is_indexable(&self, expr: &Expr<AtomId>) -> bool {
+        self.best(expr).is_some()
     }
 
-    fn best(&mut self, expr: &Expr<AtomId>) -> Option<Access> {
-        let atoms = self.atoms;
+    fn best(&self, expr: &Expr<AtomId>) -> Option<Rated> {
         match expr {
-            Expr::Is(id) => {
-                let (atom, path) = atoms.get(*id)?;
-                Some(self.access(atom, path, atom.reach()?))
+            Expr::Is(id) => self.rated(Listed::By(*id)),
+            Expr::Not(id) => self.rated(Listed::Without(*id)),
+            Expr::All(of) => {
+                let ranges = self.ranges(of).into_iter();
+                let single = of.iter().filter_map(|one| self.best(one));
+                ranges.chain(single).min_by(|a, b| a.1.total_cmp(&b.1))
             }
-            Expr::Not(id) => {
-                let (atom, path) = atoms.get(*id)?;
-                Some(self.access(atom, path, atom.reach_negated()?))
-            }
-            Expr::All(of) => self.conjunction(of),
             Expr::Any(of) => {
-                let mut all = Access::default();
+                let mut all = (Vec::new(), 0.0);
                 for one in of {
-                    let Some(access) = self.best(one) else {
-                        self.give_up(&all);
-                        return None;
-                    };
-                    all.probes.extend(access.probes);
-                    all.cost += access.cost;
+                    let (listed, cost) = self.best(one)?;
+                    all.0.extend(listed);
+                    all.1 += cost;
                 }
                 Some(all)
             }
         }
     }
 
-    fn conjunction(&mut self, of: &[Expr<AtomId>]) -> Option<Access> {
-        let mut best: Option<Access> = self.range(of);
-        for one in of {
-            let Some(access) = self.best(one) else {
-                continue;
-            };
-            match &best {
-                Some(known) if known.cost <= access.cost => self.give_up(&access),
-                _ => {
-                    if let Some(worse) = best.replace(access) {
-                        self.give_up(&worse);
-                    }
-                }
-            }
-        }
-        best
+    fn rated(&self, listed: Listed) -> Option<Rated> {
+        let mut places = Vec::new();
+        self.places(listed, &mut |_, below, at| {
+            places.push((below.is_empty(), at))
+        })?;
+        let path = self.path(listed)?;
+        let many = places.len() > Selectivity::PLACES_MEASURED_MAX;
+        let share = |(own, at): &(bool, At)| match many || !own {
+            true => Selectivity::assumed(at),
+            false => self.selectivity.of(path, at),
+        };
+        Some((vec![listed], places.iter().map(share).sum()))
     }
 
-    /// Two ends of one range. Both are within one type; over an array's elements the index asks for what lies
-    /// between the least and the greatest.
-    fn range(&mut self, of: &[Expr<AtomId>]) -> Option<Access> {
-        let atoms = self.atoms;
-        let mut ranges: Vec<(PathId, OrderKey, OrderKey, bool)> = Vec::new();
+    /// The ranges that two atoms of one path make together.
+    fn ranges(&self, of: &[Expr<AtomId>]) -> Vec<Rated> {
+        // Per path and type the highest lower end and the lowest upper one.
+        let mut ranges: Vec<(PathId, (OrderKey, AtomId), (OrderKey, AtomId))> = Vec::new();
         for one in of {
             let Expr::Is(id) = one else { continue };
-            let Some((atom, path)) = atoms.get(*id) else {
+            let Some((path, low, high)) = self.ends(*id) else {
                 continue;
             };
-            let Some(reach) = atom.reach() else { continue };
-            let [
+            let same = |known: &&mut (PathId, (OrderKey, AtomId), (OrderKey, AtomId))| {
+                known.0 == path && known.1.0.rank() == low.rank()
+            };
+            match ranges.iter_mut().find(same) {
+                Some((_, l, h)) => (*l, *h) = ((*l).max((low, *id)), (*h).min((high, *id))),
+                None => ranges.push((path, (low, *id), (high, *id))),
+            }
+        }
+        let two = ranges
+            .into_iter()
+            .filter(|(_, low, high)| low.1 != high.1 && low.0 <= high.0);
+        two.filter_map(|(_, low, high)| self.rated(Listed::Between(low.1, high.1)))
+            .collect()
+    }
+
+    /// The one span of keys that an atom is satisfied within, of one type.
+    fn ends(&self, id: AtomId) -> Option<(PathId, OrderKey, OrderKey)> {
+        let (atom, path) = self.atoms.get(id)?;
+        match &atom.reach()?[..] {
+            [
                 Reach {
                     span: Span::Between(low, high),
                     below,
                 },
-            ] = &reach[..]
-            else {
-                continue;
-            };
-            if !below.is_empty() || low.rank() != high.rank() {
-                continue;
-            }
-            let same = |known: &&mut (PathId, OrderKey, OrderKey, bool)| {
-                known.0 == path && known.1.rank() == low.rank()
-            };
-            match ranges.iter_mut().find(same) {
-                Some((_, l, h, both)) => (*l, *h, *both) = ((*l).max(*low), (*h).min(*high), true),
-                None => ranges.push((path, *low, *high, false)),
-            }
+            ] if below.is_empty() && low.rank() == high.rank() => Some((path, *low, *high)),
+            _ => None,
         }
-        let narrow = ranges
-            .into_iter()
-            .filter(|(_, low, high, both)| *both && low <= high);
-        let rated = narrow.map(|(path, low, high, _)| {
-            let probe = Probe {
-                path,
-                at: At::Between(low, high),
-            };
-            (self.selectivity.of(&probe), probe)
-        });
-        let (cost, probe) = rated.min_by(|a, b| a.0.total_cmp(&b.0))?;
-        self.paths.share(probe.path);
-        Some(Access {
-            probes: vec![probe],
-            cost,
-        })
     }
 
-    fn access(&mut self, atom: &Atom, path: PathId, reach: Vec<Reach<'_>>) -> Access {
-        let mut access = Access::default();
-        let many = reach.len() > Selectivity::PROBES_MEASURED_MAX;
+    fn path(&self, listed: Listed) -> Option<PathId> {
+        let (Listed::By(id) | Listed::Without(id) | Listed::Between(id, _)) = listed;
+        self.atoms.get(id).map(|(_, path)| path)
+    }
+
+    /// Calls `visit` with the places of what a query is listed by: below the atom's path, and at what. `None`: there are
+    /// none, every document has to be looked at.
+    fn places(&self, listed: Listed, visit: &mut impl FnMut(PathId, &str, At)) -> Option<()> {
+        if let Listed::Between(low, high) = listed {
+            let (path, low, _) = self.ends(low)?;
+            let (_, _, high) = self.ends(high)?;
+            visit(path, "", At::Between(low, high));
+            return Some(());
+        }
+        let (Listed::By(id) | Listed::Without(id) | Listed::Between(id, _)) = listed;
+        let (atom, path) = self.atoms.get(id)?;
+        let reach = match listed {
+            Listed::Without(_) => atom.reach_negated()?,
+            _ => atom.reach()?,
+        };
         for Reach { below, span } in reach {
-            let path = match below.as_str() {
-                "" => {
-                    self.paths.share(path);
-                    path
-                }
-                below => {
-                    let whole = format!("{}.{below}", atom.path().as_str());
-                    self.paths.intern(&Path::new(&whole))
-                }
-            };
             let at = match span {
                 Span::Equal(value) => At::Digest(digest(value, self.state)),
                 Span::Between(low, high) => At::Between(low, high),
                 Span::Missing => At::Missing,
             };
-            let probe = Probe { path, at };
-            access.cost += match many {
-                true => Selectivity::assumed(&probe),
-                false => self.selectivity.of(&probe),
-            };
-            access.probes.push(probe);
+            visit(path, &below, at);
         }
-        access
+        Some(())
+    }
+
+    /// The places in the index. A path below an atom's own is named by its text.
+    pub(super) fn probes(&self, listing: &Listing) -> Vec<(Probe, Option<String>)> {
+        let mut probes = Vec::new();
+        for listed in listing.listed() {
+            self.places(*listed, &mut |path, below, at| {
+                let own = self.paths.path(path).filter(|_| !below.is_empty());
+                let whole = own.map(|own| format!("{}.{below}", own.as_str()));
+                probes.push((Probe { path, at }, whole));
+            });
+        }
+        probes
     }
 }

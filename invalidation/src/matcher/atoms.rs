@@ -2,6 +2,7 @@
 //! event, however many queries ask for it.
 
 use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use freshet_core::predicate::Atom;
@@ -40,7 +41,7 @@ struct Memo {
 #[derive(Debug, Default)]
 pub(super) struct Atoms {
     table: HashTable<AtomId>,
-    slots: Vec<Option<Box<Slot>>>,
+    slots: Vec<Option<Slot>>,
     free: Vec<AtomId>,
     event: u32,
     evaluations: u64,
@@ -50,7 +51,7 @@ pub(super) struct Atoms {
 
 impl Atoms {
     /// The number of an atom, for one user more.
-    pub(super) fn intern(&mut self, atom: Atom, paths: &mut Paths) -> AtomId {
+    pub(super) fn intern(&mut self, mut atom: Atom, paths: &mut Paths) -> AtomId {
         let hash = hash(&atom);
         let slots = &mut self.slots;
         let same = |id: &AtomId| {
@@ -65,12 +66,16 @@ impl Atoms {
             }
             return id;
         }
-        let slot = Some(Box::new(Slot {
-            path: paths.intern(atom.path()),
+        let path = paths.intern(atom.path());
+        if let Some(shared) = paths.path(path) {
+            atom.share_path(Arc::clone(shared));
+        }
+        let slot = Some(Slot {
+            path,
             atom,
             users: 1,
             memo: Memo::default(),
-        }));
+        });
         let id = match self.free.pop() {
             Some(id) => {
                 slots[id as usize] = slot;

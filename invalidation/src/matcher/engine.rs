@@ -8,44 +8,50 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use foldhash::fast::FixedState;
 use freshet_core::change::Image;
 use freshet_core::key::Key;
-use freshet_core::name::Namespace;
 use freshet_core::notification::Effect;
 use freshet_core::predicate::{Predicate, Undecidable};
-use freshet_core::time::{Moment, Position};
+use freshet_core::time::Moment;
 use freshet_core::value::order_key::digest;
+use freshet_core::value::path::Path;
 
-use super::access::Chooser;
+use super::access::{Chooser, Listing};
 use super::atoms::{Atoms, Side};
-use super::entry::{Copies, Entry, Shown};
+use super::entry::{Asked, Copies, Entry, Home};
 use super::facts::{Facts, changed};
 use super::index::Index;
-use super::paths::{Paths, RootSet};
+use super::paths::{PathId, Paths, RootSet};
 use super::relation::{In, judge};
 use super::selectivity::Selectivity;
-use super::shapes::{Event, Shapes, Slot};
+use super::shapes::{Event, Shapes};
 use super::watch::Watch;
+use crate::registry::Worth;
 
 /// Of so many events one is learned from.
 const LEARN_EVERY: u32 = 8;
 
 /// A query's number.
-pub(crate) type QueryId = u32;
+pub type QueryId = u32;
+
+/// The queries that hold a record.
+pub(super) type Holders = HashMap<Key, HashSet<QueryId, FixedState>, FixedState>;
 
 /// The engine.
 #[derive(Debug, Default)]
 pub struct Matcher {
     paths: Paths,
     atoms: Atoms,
-    shapes: Shapes,
+    pub(super) shapes: Shapes,
     index: Index,
     selectivity: Selectivity,
     state: FixedState,
-    entries: Vec<Option<Entry>>,
+    pub(super) entries: Vec<Option<Entry>>,
     free: Vec<QueryId>,
     /// Where members are remembered: the queries that hold a record, and those of which nobody knows what they hold.
-    holders: HashMap<Key, HashSet<QueryId, FixedState>, FixedState>,
-    doubtful: HashSet<QueryId, FixedState>,
+    pub(super) holders: Holders,
+    pub(super) doubtful: HashSet<QueryId, FixedState>,
     event: u32,
+    /// By query the last event that it was a candidate of.
+    marks: Vec<u32>,
     candidates: Vec<QueryId>,
     work: Work,
 }
@@ -76,17 +82,19 @@ pub struct Coverage {
 
 /// What happened to a record.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Happened<'a> {
-    pub(crate) before: &'a Image,
-    pub(crate) after: &'a Image,
-    /// The record's key, when it can be named.
-    pub(crate) record: Option<&'a Key>,
+pub struct Happened<'a> {
+    /// Its state before.
+    pub before: &'a Image,
+    /// Its state after.
+    pub after: &'a Image,
+    /// Its key, when it can be named.
+    pub record: Option<&'a Key>,
     /// Whether members are remembered.
-    pub(crate) members: bool,
+    pub members: bool,
 }
 
 impl Matcher {
-    /// A query more; `home`: its collection, where that is another one.
+    /// A query more; `home`: whose, where it is the other side of a join.
     ///
     /// # Errors
     /// The filter cannot be decided exactly as the database would.
@@ -94,8 +102,58 @@ impl Matcher {
         &mut self,
         key: Key,
         watch: &Watch,
-        home: Option<Namespace>,
-    ) -> Result<u32, Undecidable> {
+        home: Option<Home>,
+    ) -> Result<QueryId, Undecidable> {
+        let asked = self.compile(watch)?;
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            self.marks.push(0);
+            u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.list(id, &asked.listing);
+        self.entries[id as usize] = Some(Entry {
+            asked,
+            copies: Copies::default(),
+            key,
+            home: home.map(Box::new),
+            keep_until: Moment(0),
+            worth: Worth::default(),
+            retiring: false,
+        });
+        Ok(id)
+    }
+
+    /// The query looks for something else from now on; its copies stay as they are.
+    ///
+    /// # Errors
+    /// The filter cannot be decided: the query stays as it is.
+    pub(crate) fn replace(&mut self, id: QueryId, watch: &Watch) -> Result<(), Undecidable> {
+        let asked = self.compile(watch)?;
+        let Some(entry) = self.entry_mut(id) else {
+            self.let_go(&asked);
+            return Ok(());
+        };
+        let earlier = std::mem::replace(&mut entry.asked, asked);
+        self.unlist(id, &earlier.listing);
+        self.let_go(&earlier);
+        if let Some(listing) = self.entry(id).map(|entry| entry.asked.listing.clone()) {
+            self.list(id, &listing);
+        }
+        Ok(())
+    }
+
+    /// A query less.
+    pub fn remove(&mut self, id: QueryId) {
+        let Some(entry) = self.entries.get_mut(id as usize).and_then(Option::take) else {
+            return;
+        };
+        self.forget_holder(id, &entry);
+        self.unlist(id, &entry.asked.listing);
+        self.let_go(&entry.asked);
+        self.free.push(id);
+    }
+
+    fn compile(&mut self, watch: &Watch) -> Result<Asked, Undecidable> {
         let expr = Predicate::compile(&watch.filter)?.into_expr();
         let mut filter_roots = RootSet::default();
         let (atoms, paths) = (&mut self.atoms, &mut self.paths);
@@ -107,124 +165,48 @@ impl Matcher {
             id
         });
         let shape = self.shapes.intern(&watch.shape, &mut self.paths);
-        let shape_roots = self
-            .shapes
-            .get(shape)
-            .map_or(RootSet::ALL, |slot| slot.roots);
-        let probes = self.chooser().choose(&expr).map(|access| access.probes);
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(None);
-            u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
-        });
-        match &probes {
-            Some(probes) => probes
-                .iter()
-                .for_each(|probe| self.index.insert(*probe, id)),
-            None => self.index.insert_residual(id),
-        }
-        self.entries[id as usize] = Some(Entry {
+        let (listing, _) = self.chooser().choose(&expr);
+        Ok(Asked {
             expr,
-            probes: probes.map(Vec::into_boxed_slice),
+            listing,
             filter_roots,
-            roots: filter_roots.union(shape_roots),
             shape,
-            mark: self.event,
             skips: watch.skips,
-            copies: Copies::default(),
-            key,
-            home: home.map(Box::new),
-            keep_until: Moment(0),
-        });
-        Ok(id)
+        })
     }
 
-    /// A query less.
-    pub fn remove(&mut self, id: u32) {
-        let Some(entry) = self.entries.get_mut(id as usize).and_then(Option::take) else {
-            return;
-        };
-        for member in entry.copies.members() {
-            forget(&mut self.holders, member, id);
-        }
-        self.doubtful.remove(&id);
-        match &entry.probes {
-            Some(probes) => {
-                for probe in probes {
-                    self.index.remove(*probe, id);
-                    self.paths.release(probe.path);
-                }
-            }
-            None => self.index.remove_residual(id),
-        }
+    fn let_go(&mut self, asked: &Asked) {
         let (atoms, paths) = (&mut self.atoms, &mut self.paths);
-        entry.expr.each(&mut |atom| atoms.release(*atom, paths));
-        self.shapes.release(entry.shape, &mut self.paths);
-        self.free.push(id);
+        asked.expr.each(&mut |atom| atoms.release(*atom, paths));
+        self.shapes.release(asked.shape, &mut self.paths);
     }
 
-    /// A read of the query begins.
-    pub(crate) fn begin(&mut self, id: QueryId, until: Moment) {
-        if let Some(entry) = self.entry_mut(id) {
-            entry.copies.begin(until);
-            entry.keep_until = entry.keep_until.max(until);
-            self.doubtful.insert(id);
+    fn list(&mut self, id: QueryId, listing: &Listing) {
+        if *listing == Listing::Residual {
+            return self.index.insert_residual(id);
         }
-    }
-
-    /// A read of the query ended, one way or the other.
-    pub(crate) fn release(&mut self, id: QueryId) {
-        if let Some(entry) = self.entry_mut(id) {
-            entry.copies.release();
-            self.doubt(id);
-        }
-    }
-
-    /// A copy goes out that is kept until then.
-    pub fn settle(
-        &mut self,
-        id: u32,
-        shown: &Shown<'_>,
-        position: Position,
-        members_max: usize,
-        until: Moment,
-    ) {
-        let Some(Some(entry)) = self.entries.get_mut(id as usize) else {
-            return;
-        };
-        let pattern = self
-            .shapes
-            .get(entry.shape)
-            .map_or(&[][..], |slot| &slot.pattern);
-        let skips = entry.skips;
-        entry
-            .copies
-            .settle(shown, position, members_max, pattern, skips);
-        entry.keep_until = entry.keep_until.max(until);
-        for member in entry.copies.members() {
-            match self.holders.get_mut(member.as_str()) {
-                Some(holders) => drop(holders.insert(id)),
-                None => drop(
-                    self.holders
-                        .insert(member.clone(), HashSet::from_iter([id])),
-                ),
+        for (mut probe, below) in self.chooser().probes(listing) {
+            if let Some(below) = below {
+                probe.path = self.paths.intern(&Path::new(&below));
             }
+            self.index.insert(probe, id);
         }
-        self.doubt(id);
     }
 
-    /// Copies read before `position` are stale.
-    pub(crate) fn invalidated(&mut self, id: QueryId, position: Position) {
-        let Some(Some(entry)) = self.entries.get_mut(id as usize) else {
-            return;
-        };
-        for member in entry.copies.members() {
-            forget(&mut self.holders, member, id);
+    fn unlist(&mut self, id: QueryId, listing: &Listing) {
+        if *listing == Listing::Residual {
+            return self.index.remove_residual(id);
         }
-        entry.copies.invalidated(position);
-        for member in entry.copies.members() {
-            self.holders.entry(member.clone()).or_default().insert(id);
+        for (mut probe, below) in self.chooser().probes(listing) {
+            if let Some(below) = below {
+                let Some(path) = self.paths.known(&below) else {
+                    continue;
+                };
+                probe.path = path;
+                self.paths.release(path);
+            }
+            self.index.remove(probe, id);
         }
-        self.doubt(id);
     }
 
     /// The query.
@@ -232,25 +214,12 @@ impl Matcher {
         self.entries.get(id as usize)?.as_ref()
     }
 
-    fn entry_mut(&mut self, id: QueryId) -> Option<&mut Entry> {
+    pub(crate) fn entry_mut(&mut self, id: QueryId) -> Option<&mut Entry> {
         self.entries.get_mut(id as usize)?.as_mut()
     }
 
-    /// Keeps the list of those who may hold anything.
-    fn doubt(&mut self, id: QueryId) {
-        let Some(Some(entry)) = self.entries.get(id as usize) else {
-            return;
-        };
-        let lists = self.shapes.get(entry.shape).is_some_and(Slot::lists);
-        if entry.skips || !lists || entry.copies.is_doubtful(Moment(0)) {
-            self.doubtful.insert(id);
-        } else {
-            self.doubtful.remove(&id);
-        }
-    }
-
     /// The queries that an event touches, and how.
-    pub(crate) fn touched(
+    pub fn touched(
         &mut self,
         happened: Happened<'_>,
         now: Moment,
@@ -280,20 +249,22 @@ impl Matcher {
             !happened.members,
         );
         let candidates = std::mem::take(&mut self.candidates);
-        for id in &candidates {
+        let mut next = 0;
+        while next < candidates.len() {
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                self.effect(*id, happened, now, &mut event, &mut before, &mut after)
-            }));
-            let effect = match outcome {
-                Ok(effect) => effect,
-                // One query's failure must not harm the others: it counts as touched.
-                Err(_) => {
-                    self.work.faults += 1;
-                    Some(Effect::Maybe)
+                while let Some(id) = candidates.get(next) {
+                    next += 1;
+                    if let Some(effect) =
+                        self.effect(*id, happened, now, &mut event, &mut before, &mut after)
+                    {
+                        touched(*id, effect);
+                    }
                 }
-            };
-            if let Some(effect) = effect {
-                touched(*id, effect);
+            }));
+            if outcome.is_err() {
+                // One query's failure must not harm the others: it counts as touched, and they go on.
+                self.work.faults += 1;
+                touched(candidates[next - 1], Effect::Maybe);
             }
         }
         self.work.candidates += candidates.len() as u64;
@@ -308,10 +279,7 @@ impl Matcher {
         self.atoms.next_event();
         self.event = self.event.wrapping_add(1);
         if self.event == 0 {
-            self.entries
-                .iter_mut()
-                .flatten()
-                .for_each(|entry| entry.mark = 0);
+            self.marks.fill(0);
             self.event = 1;
         }
         self.candidates.clear();
@@ -329,6 +297,7 @@ impl Matcher {
             index,
             paths,
             entries,
+            marks,
             candidates,
             event,
             state,
@@ -342,10 +311,10 @@ impl Matcher {
             return;
         }
         let mut add = |id: QueryId| {
-            if let Some(Some(entry)) = entries.get_mut(id as usize)
-                && entry.mark != *event
+            if let Some(mark) = marks.get_mut(id as usize)
+                && *mark != *event
             {
-                entry.mark = *event;
+                *mark = *event;
                 candidates.push(id);
             }
         };
@@ -395,15 +364,16 @@ impl Matcher {
         if !entry.copies.is_live(now) {
             return None;
         }
+        let asked = &entry.asked;
         let both = before.is_some() && after.is_some();
-        let untouched = !entry.roots.meets(event.changed) && entry.roots != RootSet::ALL;
-        if both && untouched {
+        let slot = shapes.get(asked.shape)?;
+        let looked_at = asked.filter_roots.union(slot.roots);
+        if both && !looked_at.meets(event.changed) && slot.roots != RootSet::ALL {
             return None;
         }
-        let slot = shapes.get(entry.shape)?;
         let mut matches = |side, facts: &mut Facts<'_>| {
             In::from(
-                entry
+                asked
                     .expr
                     .holds(&mut |atom| atoms.holds(*atom, side, facts, paths)),
             )
@@ -414,12 +384,12 @@ impl Matcher {
             _ => In::No,
         };
         let was = match (happened.before, before) {
-            _ if both && !entry.filter_roots.meets(event.changed) => is,
+            _ if both && !asked.filter_roots.meets(event.changed) => is,
             (Image::Absent, _) => In::No,
             (Image::Known(_), Some(facts)) => matches(Side::Before, facts),
             _ => match happened.record {
                 // What was in front of a window, or in a number, no member list tells.
-                Some(record) if happened.members && !entry.skips && slot.lists() => {
+                Some(record) if happened.members && !asked.skips && slot.lists() => {
                     match entry.copies.may_hold(record, now) {
                         true => In::Maybe,
                         false => In::No,
@@ -432,7 +402,7 @@ impl Matcher {
             true => None,
             false => entry.copies.window.as_deref_mut(),
         };
-        judge(was, is, entry.shape, slot, window, event)
+        judge(was, is, asked.shape, slot, window, event)
     }
 
     /// Keeps what the paths led to, for choosing access predicates.
@@ -449,10 +419,16 @@ impl Matcher {
         self.selectivity.turn();
     }
 
-    fn chooser(&mut self) -> Chooser<'_> {
+    pub(super) fn path_text(&self, path: PathId) -> String {
+        self.paths
+            .path(path)
+            .map_or_else(String::new, |path| path.as_str().to_owned())
+    }
+
+    pub(super) fn chooser(&self) -> Chooser<'_> {
         Chooser {
             atoms: &self.atoms,
-            paths: &mut self.paths,
+            paths: &self.paths,
             selectivity: &self.selectivity,
             state: &self.state,
         }
@@ -493,19 +469,6 @@ impl Matcher {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-}
-
-fn forget(
-    holders: &mut HashMap<Key, HashSet<QueryId, FixedState>, FixedState>,
-    member: &Key,
-    id: QueryId,
-) {
-    if let Some(of) = holders.get_mut(member.as_str()) {
-        of.remove(&id);
-        if of.is_empty() {
-            holders.remove(member.as_str());
-        }
     }
 }
 

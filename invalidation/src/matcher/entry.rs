@@ -3,37 +3,55 @@
 
 use std::collections::HashMap;
 
+use bson::RawBson;
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::predicate::Expr;
 use freshet_core::time::{Moment, Position};
 use freshet_core::value::sort::Pattern;
 
+use super::access::Listing;
 use super::atoms::AtomId;
-use super::index::Probe;
 use super::paths::RootSet;
 use super::shapes::ShapeId;
 use super::window::{Followed, Window};
+use crate::registry::Worth;
+
+/// What is looked for.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) expr: Expr<AtomId>,
+    pub(super) listing: Listing,
+    /// The roots that the filter looks at.
+    pub(super) filter_roots: RootSet,
+    pub(super) shape: ShapeId,
+    pub(super) skips: bool,
+}
 
 /// The entry.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub(super) expr: Expr<AtomId>,
-    /// Where it is listed; `None`: it is residual.
-    pub(super) probes: Option<Box<[Probe]>>,
-    /// The roots that the filter looks at, and those that anything of it does.
-    pub(super) filter_roots: RootSet,
-    pub(super) roots: RootSet,
-    pub(super) shape: ShapeId,
-    /// The last event that it was a candidate of.
-    pub(super) mark: u32,
-    pub(super) skips: bool,
+    pub(super) asked: Asked,
     pub(crate) copies: Copies,
     /// The resource that is touched.
     pub(crate) key: Key,
-    /// Its collection, where that is not the one whose changes are matched.
-    pub(crate) home: Option<Box<Namespace>>,
+    /// Where a join is watched: whose.
+    pub(crate) home: Option<Box<Home>>,
     pub(crate) keep_until: Moment,
+    pub(crate) worth: Worth,
+    /// It makes room for another one: it is not read anew.
+    pub(crate) retiring: bool,
+}
+
+/// The resource that a join belongs to.
+#[derive(Clone, Debug)]
+pub struct Home {
+    /// Its collection.
+    pub namespace: Namespace,
+    /// Its key.
+    pub key: Key,
+    /// The local values that its copies saw; `None`: not known.
+    pub(crate) values: Option<Vec<RawBson>>,
 }
 
 /// The copies that are out, and the reads under way.
@@ -42,8 +60,9 @@ pub(crate) struct Copies {
     /// Reads under way, of which nobody knows yet what they show, and until when they can still be settled.
     pending: u32,
     pending_until: Moment,
-    /// The latest position that a copy was read at. `None`: every copy that is out is stale.
-    latest: Option<Position>,
+    /// Whether a copy is out that is not stale, and the latest position that one was read at.
+    fresh: bool,
+    latest: Position,
     /// Unknown: the whole order.
     pub(super) window: Option<Box<Followed>>,
     members: Members,
@@ -52,7 +71,9 @@ pub(crate) struct Copies {
 #[derive(Debug)]
 enum Members {
     /// Those of every outstanding copy, with the latest position they were read at.
-    Known(Option<Box<HashMap<Key, Position>>>),
+    Known(Box<HashMap<Key, Position>>),
+    /// No copy is out.
+    None,
     /// A copy is outstanding whose members are not known.
     Unknown,
 }
@@ -64,6 +85,8 @@ pub struct Shown<'a> {
     pub members: Option<&'a [Key]>,
     /// Where it begins and ends.
     pub window: Window,
+    /// Of each join the local values that were looked for; `None`: not known.
+    pub joined: Vec<Option<Vec<RawBson>>>,
 }
 
 impl Default for Copies {
@@ -71,9 +94,10 @@ impl Default for Copies {
         Copies {
             pending: 0,
             pending_until: Moment(0),
-            latest: None,
+            fresh: false,
+            latest: Position::ZERO,
             window: None,
-            members: Members::Known(None),
+            members: Members::None,
         }
     }
 }
@@ -100,17 +124,23 @@ impl Copies {
         // What skips and shows nothing skipped all there is.
         let nothing = skips && shown.members.is_some_and(<[Key]>::is_empty);
         let new = Followed::of(shown.window.clone(), nothing);
-        let window = match (self.latest, self.window.take()) {
-            (None, _) => new,
-            // A write that both copies were made before or after may lie between them and not be matched yet.
-            (Some(_), Some(known)) => known.union(new, pattern),
-            (Some(_), None) => Followed::default(),
+        let window = match (self.fresh, self.window.take()) {
+            (false, _) => new,
+            // A write that lies between the two copies may not be matched yet.
+            (true, Some(known)) => known.union(new, pattern),
+            (true, None) => Followed::default(),
         };
         self.window = (!window.is_everything()).then(|| Box::new(window));
-        self.latest = self.latest.max(Some(position));
+        self.latest = match self.fresh {
+            true => self.latest.max(position),
+            false => position,
+        };
+        self.fresh = true;
+        if let Members::None = self.members {
+            self.members = Members::Known(Box::default());
+        }
         match (shown.members, &mut self.members) {
             (Some(members), Members::Known(known)) => {
-                let known = known.get_or_insert_default();
                 if known.len() + members.len() > members_max {
                     self.members = Members::Unknown;
                     return;
@@ -126,20 +156,35 @@ impl Copies {
 
     /// Copies read before `position` are stale: what they show matters no more. Whether none is left.
     pub(crate) fn invalidated(&mut self, position: Position) {
-        if self.latest.is_some_and(|latest| latest >= position) {
-            if let Members::Known(Some(members)) = &mut self.members {
+        if self.fresh && self.latest >= position {
+            if let Members::Known(members) = &mut self.members {
                 members.retain(|_, read_at| *read_at >= position);
             }
             return;
         }
-        self.latest = None;
+        self.fresh = false;
         self.window = None;
-        self.members = Members::Known(None);
+        self.members = Members::None;
+    }
+
+    /// Reads under way.
+    pub(crate) fn pending(&self) -> u32 {
+        self.pending
+    }
+
+    /// Whether a copy is out that is not stale.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+
+    /// The latest position that a copy was read at.
+    pub(crate) fn latest(&self) -> Position {
+        self.latest
     }
 
     /// Whether anything that happens can matter.
     pub(super) fn is_live(&self, now: Moment) -> bool {
-        self.latest.is_some() || self.is_pending(now)
+        self.fresh || self.is_pending(now)
     }
 
     pub(crate) fn is_pending(&self, now: Moment) -> bool {
@@ -155,8 +200,8 @@ impl Copies {
     pub(super) fn may_hold(&self, record: &Key, now: Moment) -> bool {
         self.is_pending(now)
             || match &self.members {
-                Members::Known(Some(members)) => members.contains_key(record.as_str()),
-                Members::Known(None) => false,
+                Members::Known(members) => members.contains_key(record.as_str()),
+                Members::None => false,
                 Members::Unknown => true,
             }
     }
@@ -164,10 +209,10 @@ impl Copies {
     /// The records known to be in copies.
     pub(crate) fn members(&self) -> impl Iterator<Item = &Key> {
         match &self.members {
-            Members::Known(members) => members.as_deref(),
-            Members::Unknown => None,
+            Members::Known(members) => Some(members),
+            Members::None | Members::Unknown => None,
         }
         .into_iter()
-        .flat_map(HashMap::keys)
+        .flat_map(|members| members.keys())
     }
 }

@@ -9,9 +9,11 @@ mod access;
 mod atoms;
 mod engine;
 mod entry;
+mod explain;
 mod facts;
 mod index;
 pub mod live;
+mod outstanding;
 mod paths;
 mod relation;
 mod selectivity;
@@ -29,10 +31,10 @@ use freshet_core::value::id::RecordId;
 
 use crate::registry::{Collection, Touched};
 
-pub use engine::{Coverage, Matcher, Work};
-pub(crate) use engine::{Happened, QueryId};
+pub use engine::{Coverage, Happened, Matcher, QueryId, Work};
 pub(crate) use entry::Entry;
-pub use entry::Shown;
+pub use entry::{Home, Shown};
+pub use explain::{Access, Explanation, NotIndexed};
 pub use watch::{Shape, View, Watch};
 pub use window::{End, Window};
 

@@ -111,7 +111,7 @@ impl<T> Numbers<T> {
 /// The paths, and their roots.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
-    paths: Numbers<(Path, RootId)>,
+    paths: Numbers<(Arc<Path>, RootId)>,
     roots: Numbers<()>,
 }
 
@@ -120,7 +120,7 @@ impl Paths {
     pub(super) fn intern(&mut self, path: &Path) -> PathId {
         let roots = &mut self.roots;
         self.paths.intern(path.as_str(), || {
-            (path.clone(), roots.intern(path.root(), || ()))
+            (Arc::new(path.clone()), roots.intern(path.root(), || ()))
         })
     }
 
@@ -131,11 +131,9 @@ impl Paths {
         }
     }
 
-    /// One user of a path more.
-    pub(super) fn share(&mut self, id: PathId) {
-        if let Some(Some(slot)) = self.paths.slots.get_mut(id as usize) {
-            slot.users += 1;
-        }
+    /// The number of a path that has users.
+    pub(super) fn known(&self, text: &str) -> Option<PathId> {
+        self.paths.by_text.get(text).copied()
     }
 
     /// The number of a root, for one user more.
@@ -157,7 +155,7 @@ impl Paths {
         self.paths.get(id).map_or(0, |(_, root)| *root)
     }
 
-    pub(super) fn path(&self, id: PathId) -> Option<&Path> {
+    pub(super) fn path(&self, id: PathId) -> Option<&Arc<Path>> {
         self.paths.get(id).map(|(path, _)| path)
     }
 

@@ -82,7 +82,7 @@ fn stayed(
             let keys = seen.both(before, after, slot);
             if let Some(window) = window
                 && let Some((before, after)) = keys
-                && !window.moved(before, after, &slot.pattern)
+                && !window.moved(before, after)
             {
                 arrived(id, slot, Some(window), event);
             }
@@ -101,7 +101,7 @@ fn arrived(id: ShapeId, slot: &Slot, window: Option<&mut Followed>, event: &mut 
     if let Some(window) = window
         && let Some(key) = seen.after(document, slot)
     {
-        window.arrived(key, &slot.pattern);
+        window.arrived(key);
     }
 }
 
@@ -109,7 +109,7 @@ fn arrived(id: ShapeId, slot: &Slot, window: Option<&mut Followed>, event: &mut 
 fn left(id: ShapeId, slot: &Slot, window: Option<&mut Followed>, event: &mut Event<'_>) -> bool {
     let (seen, document, _) = event.seen(id);
     match (window, seen.before(document, slot)) {
-        (Some(window), Some(key)) => window.left(key, &slot.pattern),
+        (Some(window), Some(key)) => window.left(key),
         _ => true,
     }
 }

@@ -4,7 +4,7 @@
 use freshet_core::value::order_key::OrderKey;
 use freshet_core::value::path::Leaf;
 
-use super::index::{At, Probe};
+use super::index::At;
 use super::paths::PathId;
 
 /// Values kept per path.
@@ -13,6 +13,9 @@ const SAMPLES: usize = 64;
 const SAMPLES_MIN: usize = 16;
 /// Paths that values are kept of.
 const PATHS_MAX: usize = 1_024;
+
+/// The ranks of null, numbers, texts, documents, arrays, ids, booleans and dates among types.
+const COMMON_RANKS: [u8; 8] = [5, 10, 15, 20, 25, 35, 40, 45];
 
 /// A value: its digest and its key; nothing at all.
 type Sample = Option<(u64, OrderKey)>;
@@ -25,8 +28,8 @@ pub(super) struct Selectivity {
 }
 
 impl Selectivity {
-    /// With more probes than this a query's are assumed, not measured.
-    pub(super) const PROBES_MEASURED_MAX: usize = 8;
+    /// With more places than this a query's are assumed, not measured.
+    pub(super) const PLACES_MEASURED_MAX: usize = 8;
 
     /// Keeps a value of a path. (A number that was given to another path keeps the old one's values for a while: they only
     /// make the choice worse.)
@@ -62,30 +65,27 @@ impl Selectivity {
     }
 
     /// The share.
-    pub(super) fn of(&self, probe: &Probe) -> f64 {
-        let Some(samples) = self
-            .paths
-            .get(probe.path as usize)
-            .filter(|s| s.len() >= SAMPLES_MIN)
-        else {
-            return Selectivity::assumed(probe);
+    pub(super) fn of(&self, path: PathId, at: &At) -> f64 {
+        let samples = self.paths.get(path as usize);
+        let Some(samples) = samples.filter(|samples| samples.len() >= SAMPLES_MIN) else {
+            return Selectivity::assumed(at);
         };
-        let hit = |sample: &&Sample| match (probe.at, sample) {
+        let hit = |sample: &&Sample| match (at, sample) {
             (At::Missing, None) => true,
-            (At::Digest(digest), Some((value, _))) => digest == *value,
-            (At::Between(low, high), Some((_, key))) => low <= *key && *key <= high,
+            (At::Digest(digest), Some((value, _))) => digest == value,
+            (At::Between(low, high), Some((_, key))) => low <= key && key <= high,
             _ => false,
         };
         let hits = samples.iter().filter(hit).count();
         // Never nothing: what was not seen may come. Of two that were not seen the narrower one is better.
         let seen = u32::try_from(hits).unwrap_or(u32::MAX);
         let all = u32::try_from(samples.len()).unwrap_or(u32::MAX);
-        (f64::from(seen) + Selectivity::assumed(probe)) / (f64::from(all) + 1.0)
+        (f64::from(seen) + Selectivity::assumed(at)) / (f64::from(all) + 1.0)
     }
 
     /// The share where nothing is known.
-    pub(super) fn assumed(probe: &Probe) -> f64 {
-        match probe.at {
+    pub(super) fn assumed(at: &At) -> f64 {
+        match at {
             At::Digest(_) => 0.001,
             At::Missing => 0.1,
             At::Between(low, high) => {
@@ -93,9 +93,11 @@ impl Selectivity {
                     OrderKey::rank_min(low.rank()),
                     OrderKey::rank_max(low.rank()),
                 );
-                match (low == first, high == last) {
+                match (*low == first, *high == last) {
                     _ if low.rank() != high.rank() => 0.9,
-                    (true, true) => 0.6,
+                    // Most values are numbers, texts, ids or dates.
+                    (true, true) if COMMON_RANKS.contains(&low.rank()) => 0.6,
+                    (true, true) => 0.01,
                     (true, false) | (false, true) => 0.3,
                     (false, false) => 0.02,
                 }

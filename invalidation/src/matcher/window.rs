@@ -5,7 +5,7 @@
 use std::cmp::Ordering;
 
 use bson::RawBsonRef;
-use freshet_core::value::sort::{Pattern, SortKey, compare_keys};
+use freshet_core::value::sort::{Pattern, SortKey, compare_keys, digest_of_key};
 
 /// What an answer showed of the order of all that matches. Every part that is not known makes the window larger.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,8 +21,9 @@ pub struct Window {
 pub struct End {
     /// The last record that is shown.
     pub last: SortKey,
-    /// A record beyond: as long as it is there, there is a next page. Not known: any might have been the only one.
-    pub witness: Option<SortKey>,
+    /// A record beyond, by the digest of its place ([`digest_of_key`]): as long as it is there, there is a next page. Not
+    /// known: any might have been the only one.
+    pub witness: Option<u64>,
 }
 
 /// Records beyond the end that are known besides the witness, at most.
@@ -33,7 +34,7 @@ const SPARES_MAX: usize = 4;
 pub(super) struct Followed {
     window: Window,
     /// Records that changes showed to be beyond the end: each can be the witness when that one goes.
-    spares: Vec<SortKey>,
+    spares: Vec<u64>,
     /// All that matches was skipped, and nothing is shown.
     nothing: bool,
 }
@@ -83,62 +84,48 @@ impl Followed {
     }
 
     /// There is a record beyond the end.
-    pub(super) fn arrived(&mut self, key: &[RawBsonRef<'_>], pattern: &Pattern) {
-        let Some(End {
-            witness: Some(witness),
-            ..
-        }) = &self.window.end
-        else {
+    pub(super) fn arrived(&mut self, key: &[RawBsonRef<'_>]) {
+        let Some(witness) = self.witness().copied() else {
             return;
         };
-        let is = |known: &SortKey| known.compare(key, pattern) == Ordering::Equal;
-        if self.spares.len() < SPARES_MAX && !is(witness) && !self.spares.iter().any(is) {
-            self.spares.extend(SortKey::of(key));
+        let key = digest_of_key(key);
+        if self.spares.len() < SPARES_MAX && key != witness && !self.spares.contains(&key) {
+            self.spares.push(key);
         }
     }
 
     /// A record beyond the end went. Whether it may have been the only one; if so, nothing is changed.
-    pub(super) fn left(&mut self, key: &[RawBsonRef<'_>], pattern: &Pattern) -> bool {
-        let is = |known: &SortKey| known.compare(key, pattern) == Ordering::Equal;
-        let Some(witness) = self
-            .window
-            .end
-            .as_mut()
-            .and_then(|end| end.witness.as_mut())
-        else {
-            return true;
-        };
-        if is(witness) {
-            match self.spares.pop() {
-                Some(spare) => *witness = spare,
-                None => return true,
+    pub(super) fn left(&mut self, key: &[RawBsonRef<'_>]) -> bool {
+        let key = digest_of_key(key);
+        match self.witness().copied() {
+            None => return true,
+            Some(witness) if witness == key => {
+                let spare = self.spares.pop();
+                match (self.witness(), spare) {
+                    (Some(witness), Some(spare)) => *witness = spare,
+                    _ => return true,
+                }
             }
+            Some(_) => self.spares.retain(|spare| *spare != key),
         }
-        self.spares.retain(|spare| !is(spare));
         false
     }
 
     /// A record moved, and is still beyond the end. Whether it was known there.
-    pub(super) fn moved(
-        &mut self,
-        before: &[RawBsonRef<'_>],
-        after: &[RawBsonRef<'_>],
-        pattern: &Pattern,
-    ) -> bool {
-        let is = |known: &SortKey| known.compare(before, pattern) == Ordering::Equal;
-        let end = self.window.end.as_mut();
-        if let Some(witness) = end.map(|end| &mut end.witness)
-            && witness.as_ref().is_some_and(is)
+    pub(super) fn moved(&mut self, before: &[RawBsonRef<'_>], after: &[RawBsonRef<'_>]) -> bool {
+        let (before, after) = (digest_of_key(before), digest_of_key(after));
+        if let Some(witness) = self.witness()
+            && *witness == before
         {
-            *witness = SortKey::of(after);
+            *witness = after;
             return true;
         }
-        let known = self.spares.iter().position(is);
-        if let Some(at) = known {
-            self.spares.swap_remove(at);
-            self.spares.extend(SortKey::of(after));
-        }
-        known.is_some()
+        let known = self.spares.iter_mut().find(|spare| **spare == before);
+        known.map(|spare| *spare = after).is_some()
+    }
+
+    fn witness(&mut self) -> Option<&mut u64> {
+        self.window.end.as_mut()?.witness.as_mut()
     }
 
     /// The window of which a write outside leaves both answers alone. They are of one query, which may have changed

@@ -9,6 +9,7 @@ use freshet_core::freshness::{
 };
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
+use freshet_core::notification::Effect;
 use freshet_core::sketch::Epoch;
 use freshet_core::time::Position;
 use tracing::{error, warn};
@@ -16,8 +17,9 @@ use tracing::{error, warn};
 use super::Inner;
 use crate::effect::{Effects, Plan, plan};
 use crate::ingest::port::Batch;
-use crate::matcher::{Affected, affected};
+use crate::matcher::{Affected, Notification, affected};
 use crate::purge::{Order, Target};
+use crate::registry::Retiring;
 use crate::sketch::port::{Report, SketchError, Write};
 
 impl Inner {
@@ -75,6 +77,22 @@ impl Inner {
                 estimator.written(&record.namespace, &record.key, now);
             }
         }
+    }
+
+    /// Queries that make room for others: their copies are stale first, as if written to just now; then nobody has to
+    /// match them.
+    pub(super) async fn retire(&self, retiring: Vec<Retiring>) {
+        let notification = |one: &Retiring| Notification {
+            namespace: one.namespace.clone(),
+            key: one.key.clone(),
+            kind: ResourceKind::Query,
+            effect: Effect::Maybe,
+            position: self.position().max(Position(one.after.0.saturating_add(1))),
+        };
+        let touched = retiring.iter().map(notification).collect();
+        self.carry_out(plan([Affected::Resources(touched)])).await;
+        let mut registry = self.registry.lock();
+        retiring.iter().for_each(|one| registry.retire(one));
     }
 
     async fn carry_out(&self, plan: Plan) {

@@ -62,7 +62,7 @@ async fn take_in(inner: &Inner, start: Start, connect: Connect) {
                 lose(inner).await;
             }
         }
-        swept = sweep(inner, swept);
+        swept = sweep(inner, swept).await;
         inner.metrics.status(&inner.status());
     }
 }
@@ -142,12 +142,17 @@ async fn lose(inner: &Inner) {
     }
 }
 
-fn sweep(inner: &Inner, swept: Moment) -> Moment {
+async fn sweep(inner: &Inner, swept: Moment) -> Moment {
     let now = inner.clock.now();
     if now.since(swept) < SWEEP_MS {
         return swept;
     }
-    inner.registry.lock().sweep(now);
+    let retiring = {
+        let mut registry = inner.registry.lock();
+        registry.sweep(now);
+        registry.retiring()
+    };
+    inner.retire(retiring).await;
     now
 }
 

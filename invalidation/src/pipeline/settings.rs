@@ -45,6 +45,7 @@ impl Default for Settings {
             registry: RegistryLimits {
                 active_max: 100_000,
                 members_max: 5_000,
+                database_active_max: 100_000,
                 ticket_ms: 30_000,
             },
             estimator: EstimatorLimits::default(),

@@ -3,7 +3,9 @@
 
 mod collection;
 mod due;
+mod join;
 mod watched;
+mod worth;
 
 use std::collections::HashMap;
 
@@ -13,11 +15,19 @@ use freshet_core::predicate::Undecidable;
 use freshet_core::time::{Moment, Position};
 
 use self::due::Due;
-use crate::matcher::{QueryId, Shown};
+use self::worth::Demand;
+use crate::matcher::{Coverage, Explanation, Home, QueryId, Shown, Watch};
 
 pub use collection::Collection;
 pub(crate) use collection::Touched;
+pub use join::Join;
 pub use watched::{Images, Resource, Watched};
+pub(crate) use worth::Worth;
+
+/// Queries looked at for one to retire.
+const LOOKED_AT: u32 = 16;
+/// Queries that may be on their way out at a time.
+const RETIRING_MAX: usize = 256;
 
 /// What may be active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +36,8 @@ pub struct RegistryLimits {
     pub active_max: usize,
     /// Members known per query; beyond it any change of unknown origin touches the query.
     pub members_max: usize,
+    /// Of one database at most.
+    pub database_active_max: usize,
     /// How long a ticket can be settled, milliseconds.
     pub ticket_ms: u64,
 }
@@ -36,6 +48,12 @@ pub enum Refused {
     /// No room for one more.
     #[error("as many resources are active as may be")]
     Full,
+    /// No room for one more of this database.
+    #[error("as many resources of the database are active as may be")]
+    Quota,
+    /// It makes room for another one.
+    #[error("other queries are worth more")]
+    Retiring,
     /// The matcher cannot decide it (rule C14).
     #[error(transparent)]
     Undecidable(#[from] Undecidable),
@@ -48,9 +66,35 @@ pub struct Registry {
     collections: HashMap<Namespace, Collection>,
     due: Due<Listed>,
     active: usize,
+    by_database: HashMap<Box<str>, usize>,
+    /// Of those that found no room.
+    demand: Demand,
+    /// Where the last query to retire was looked for.
+    looked: u32,
+    retiring: Vec<(Namespace, QueryId)>,
     /// Every change at or before it is matched, with what was active then.
     matched: Position,
     shape: u64,
+}
+
+/// A query that makes room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retiring {
+    /// Its collection.
+    pub namespace: Namespace,
+    /// Its key.
+    pub key: Key,
+    /// The latest position that a copy of it was read at.
+    pub after: Position,
+}
+
+/// What is known of a query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explained {
+    /// Whether it is active.
+    pub active: bool,
+    /// How the index finds it.
+    pub explanation: Explanation,
 }
 
 /// Something with a term.
@@ -69,6 +113,10 @@ impl Registry {
             collections: HashMap::new(),
             due: Due::default(),
             active: 0,
+            by_database: HashMap::new(),
+            demand: Demand::default(),
+            looked: 0,
+            retiring: Vec::new(),
             matched: Position::ZERO,
             shape: 0,
         }
@@ -84,12 +132,25 @@ impl Registry {
         match &resource.watched {
             _ if !resource.needs_place() => {}
             Watched::Record => self.begin_form(resource, until, now)?,
-            Watched::Query(_) => {
-                let id = self.activate(resource, until, now)?;
-                let collection = self.collections.get_mut(&resource.namespace);
-                collection
-                    .into_iter()
-                    .for_each(|c| c.matcher().begin(id, until));
+            Watched::Query(watch) => {
+                // All of them are there before one is begun: what is refused leaves nothing pending.
+                let (namespace, key) = (&resource.namespace, &resource.key);
+                let id = self.activate(resource, namespace, key, now, || (watch.clone(), None))?;
+                let mut begun = vec![(namespace, id)];
+                for (index, join) in resource.joins.iter().enumerate() {
+                    let key = join::listed_as(resource, index);
+                    let new = || (join.watch(None), Some(join::home(resource)));
+                    let id = self.activate(resource, &join.from, &key, now, new)?;
+                    begun.push((&join.from, id));
+                }
+                for (index, (namespace, id)) in begun.into_iter().enumerate() {
+                    if let Some(collection) = self.collections.get_mut(namespace) {
+                        if let Some(join) = index.checked_sub(1) {
+                            collection.widen(id, &resource.joins[join]);
+                        }
+                        collection.matcher().begin(id, until, now);
+                    }
+                }
             }
         }
         Ok(self.matched)
@@ -106,56 +167,121 @@ impl Registry {
             form.keep_until = form.keep_until.max(until);
             return Ok(());
         }
-        self.make_room(now)?;
+        self.make_room(resource, now)?;
         let collection = self
             .collections
             .entry(resource.namespace.clone())
             .or_default();
         if let (Some(form), Some(record)) = (collection.form(resource), resource.form_of()) {
             form.keep_until = until;
-            self.active += 1;
+            self.count(&resource.namespace, 1);
             let listed = Listed::Form(resource.namespace.clone(), record, resource.key.clone());
             self.due.put(until, listed);
         }
         Ok(())
     }
 
-    /// The query's number; the matcher learns of it where it is new.
+    /// The query's number in a collection; the matcher learns of it where it is new.
     fn activate(
         &mut self,
         resource: &Resource,
-        until: Moment,
+        namespace: &Namespace,
+        key: &Key,
         now: Moment,
+        new: impl FnOnce() -> (Watch, Option<Home>),
     ) -> Result<QueryId, Refused> {
-        let Watched::Query(watch) = &resource.watched else {
-            return Err(Refused::Full);
-        };
-        let known = self.collections.get(&resource.namespace);
-        if let Some(id) = known.and_then(|collection| collection.find(&resource.key)) {
-            return Ok(id);
+        let known = self.collections.get(namespace);
+        if let Some((collection, id)) = known.and_then(|c| Some((c, c.find(key)?))) {
+            let retiring = collection.entry(id).is_some_and(|entry| entry.retiring);
+            return if retiring {
+                Err(Refused::Retiring)
+            } else {
+                Ok(id)
+            };
         }
-        self.make_room(now)?;
-        let collection = self
-            .collections
-            .entry(resource.namespace.clone())
-            .or_default();
-        let id = collection
-            .matcher()
-            .insert(resource.key.clone(), watch, None)?;
-        collection.list(&resource.key, id);
-        self.active += 1;
-        self.due
-            .put(until, Listed::Query(resource.namespace.clone(), id));
+        self.make_room(resource, now)?;
+        let collection = self.collections.entry(namespace.clone()).or_default();
+        let (watch, home) = new();
+        let id = collection.matcher().insert(key.clone(), &watch, home)?;
+        collection.list(key, id);
+        self.count(namespace, 1);
+        let due = now.after_ms(self.limits.ticket_ms);
+        self.due.put(due, Listed::Query(namespace.clone(), id));
         Ok(id)
     }
 
-    fn make_room(&mut self, now: Moment) -> Result<(), Refused> {
-        if self.active >= self.limits.active_max {
-            self.sweep(now);
+    /// # Errors
+    /// There is none. A query that is asked for often may have made another one retire: then there will be.
+    fn make_room(&mut self, resource: &Resource, now: Moment) -> Result<(), Refused> {
+        let of_database = self.by_database.get(resource.namespace.db());
+        if of_database.is_some_and(|count| *count >= self.limits.database_active_max) {
+            return Err(Refused::Quota);
         }
-        match self.active < self.limits.active_max {
-            true => Ok(()),
-            false => Err(Refused::Full),
+        let limit = match resource.hinted {
+            true => self.limits.active_max.saturating_mul(2),
+            false => self.limits.active_max,
+        };
+        if self.active < limit {
+            return Ok(());
+        }
+        self.sweep(now);
+        if self.active < limit {
+            return Ok(());
+        }
+        let wanted = f32::from(self.demand.ask(&resource.key));
+        self.retire_below(wanted, now);
+        Err(Refused::Full)
+    }
+
+    /// Lets the least of some queries retire if it is worth less.
+    fn retire_below(&mut self, wanted: f32, now: Moment) {
+        if self.retiring.len() >= RETIRING_MAX {
+            return;
+        }
+        let largest = self.collections.iter_mut().max_by_key(|(_, c)| c.queries());
+        let Some((namespace, collection)) = largest else {
+            return;
+        };
+        let found = collection.matcher().least_of(self.looked, LOOKED_AT, now);
+        self.looked = self.looked.wrapping_add(LOOKED_AT);
+        if let Some((id, score)) = found
+            && score < wanted
+        {
+            collection.matcher().retire(id);
+            self.retiring.push((namespace.clone(), id));
+        }
+    }
+
+    /// The queries that make room for others: their copies have to be stale before they are taken out.
+    pub fn retiring(&mut self) -> Vec<Retiring> {
+        let retiring = std::mem::take(&mut self.retiring).into_iter();
+        let known = retiring.filter_map(|(namespace, id)| {
+            let entry = self.collections.get(&namespace)?.entry(id)?;
+            Some(Retiring {
+                key: entry.key.clone(),
+                after: entry.copies.latest(),
+                namespace,
+            })
+        });
+        known.collect()
+    }
+
+    /// Its copies are stale now.
+    pub fn retire(&mut self, retired: &Retiring) {
+        if let Some(collection) = self.collections.get_mut(&retired.namespace)
+            && let Some(id) = collection.find(&retired.key)
+        {
+            collection.remove(id);
+            self.count(&retired.namespace, -1);
+        }
+    }
+
+    fn count(&mut self, namespace: &Namespace, change: isize) {
+        self.active = self.active.saturating_add_signed(change);
+        let of_database = self.by_database.entry(namespace.db().into()).or_default();
+        *of_database = of_database.saturating_add_signed(change);
+        if *of_database == 0 {
+            self.by_database.remove(namespace.db());
         }
     }
 
@@ -187,18 +313,29 @@ impl Registry {
                 None => false,
             };
         }
-        let Some(id) = collection.find(&resource.key) else {
-            return false;
-        };
-        let known = collection.images == Images::AfterOnly;
-        let shown = Shown {
-            members: shown.members.filter(|of| known || of.is_empty()),
-            ..shown
-        };
-        let members_max = self.limits.members_max;
-        collection
-            .matcher()
-            .settle(id, &shown, position, members_max, until);
+        for (index, (namespace, key)) in join::places(resource).enumerate() {
+            let place = self.collections.get_mut(namespace);
+            let Some((collection, id)) = place.and_then(|c| c.find(&key).map(|id| (c, id))) else {
+                return false;
+            };
+            if let Some(join) = index.checked_sub(1) {
+                let values = shown.joined.get(join).cloned().flatten();
+                collection.narrow(id, &resource.joins[join], values);
+            }
+            let shown = Shown {
+                // Without them what the database says of the state before is enough. That there are none says where
+                // a page lies that skips.
+                members: shown.members.filter(|members| {
+                    let needed = collection.images == Images::AfterOnly || members.is_empty();
+                    needed && index == 0
+                }),
+                window: shown.window.clone(),
+                joined: Vec::new(),
+            };
+            let members_max = self.limits.members_max;
+            let matcher = collection.matcher();
+            matcher.settle(id, &shown, position, members_max, until);
+        }
         true
     }
 
@@ -220,13 +357,48 @@ impl Registry {
         Ok(())
     }
 
+    /// How the index finds a query, or would.
+    ///
+    /// # Errors
+    /// The matcher cannot decide it (rule C14).
+    pub fn explain(&mut self, resource: &Resource) -> Result<Option<Explained>, Undecidable> {
+        let Watched::Query(watch) = &resource.watched else {
+            return Ok(None);
+        };
+        // The collection as it is: what recent writes tell of its values counts.
+        let mut unknown = Collection::default();
+        let collection = self.collections.get_mut(&resource.namespace);
+        let collection = collection.unwrap_or(&mut unknown);
+        let explanation = collection.matcher().explain(watch)?;
+        let active = collection.find(&resource.key).is_some();
+        Ok(Some(Explained {
+            active,
+            explanation,
+        }))
+    }
+
+    /// How many queries are active, and how many of them the index does not find.
+    #[must_use]
+    pub fn coverage(&self) -> Coverage {
+        let each = self.collections.values().map(Collection::coverage);
+        each.fold(Coverage::default(), |all, one| Coverage {
+            queries: all.queries + one.queries,
+            residual: all.residual + one.residual,
+            atoms: all.atoms + one.atoms,
+        })
+    }
+
     /// The ticket is gone: its read is settled, or came to nothing.
     pub fn release(&mut self, resource: &Resource) {
-        if let Watched::Query(_) = resource.watched
-            && let Some(collection) = self.collections.get_mut(&resource.namespace)
-            && let Some(id) = collection.find(&resource.key)
-        {
-            collection.matcher().release(id);
+        let Watched::Query(_) = resource.watched else {
+            return;
+        };
+        for (namespace, key) in join::places(resource) {
+            if let Some(collection) = self.collections.get_mut(namespace)
+                && let Some(id) = collection.find(&key)
+            {
+                collection.matcher().release(id);
+            }
         }
     }
 
@@ -280,8 +452,12 @@ impl Registry {
     pub fn sweep(&mut self, now: Moment) {
         for listed in self.due.take(now) {
             match self.sweep_one(&listed, now) {
-                Some(keep_until) => self.due.put(keep_until, listed),
-                None => self.active -= 1,
+                Swept::Kept(until) => self.due.put(until, listed),
+                Swept::TakenOut => {
+                    let (Listed::Query(namespace, _) | Listed::Form(namespace, ..)) = &listed;
+                    self.count(namespace, -1);
+                }
+                Swept::Unknown => {}
             }
         }
         // Idle names make room. What the feed says about one is declared anew before its next read; until then the
@@ -290,24 +466,34 @@ impl Registry {
             .retain(|_, collection| !collection.is_empty());
     }
 
-    /// Until when it is kept; `None`: it was taken out.
-    fn sweep_one(&mut self, listed: &Listed, now: Moment) -> Option<Moment> {
+    fn sweep_one(&mut self, listed: &Listed, now: Moment) -> Swept {
+        let (Listed::Query(namespace, _) | Listed::Form(namespace, ..)) = listed;
+        let Some(collection) = self.collections.get_mut(namespace) else {
+            return Swept::Unknown;
+        };
         match listed {
-            Listed::Query(namespace, id) => {
-                let collection = self.collections.get_mut(namespace)?;
-                let keep_until = collection.entry(*id)?.keep_until;
-                if keep_until > now {
-                    return Some(keep_until);
+            Listed::Query(_, id) => match collection.entry(*id).map(|entry| entry.keep_until) {
+                Some(keep_until) if keep_until > now => Swept::Kept(keep_until),
+                Some(_) => {
+                    collection.remove(*id);
+                    Swept::TakenOut
                 }
-                collection.remove(*id);
-                None
-            }
-            Listed::Form(namespace, record, key) => {
-                let collection = self.collections.get_mut(namespace)?;
-                collection.sweep_form(record, key, now)
-            }
+                None => Swept::Unknown,
+            },
+            Listed::Form(_, record, key) => match collection.sweep_form(record, key, now) {
+                Some(keep_until) => Swept::Kept(keep_until),
+                None => Swept::TakenOut,
+            },
         }
     }
+}
+
+/// What sweeping came to. A query that retired is not known any more; its number may be another one's by now, which is
+/// then listed twice: harmless, since it is kept as long as it has to be.
+enum Swept {
+    Kept(Moment),
+    TakenOut,
+    Unknown,
 }
 
 #[cfg(test)]
@@ -319,6 +505,7 @@ mod tests {
         let mut registry = Registry::new(RegistryLimits {
             active_max: 10,
             members_max: 10,
+            database_active_max: 10,
             ticket_ms: 1_000,
         });
         let namespace = Namespace::new("shop", "products").expect("a name");
@@ -326,6 +513,8 @@ mod tests {
             key: Key::from("/v1/shop/products/a?fields=n"),
             namespace: namespace.clone(),
             watched: Watched::Record,
+            joins: Vec::new(),
+            hinted: false,
         };
         registry.declare(&namespace, Images::Both);
         registry.begin(&resource, Moment(0)).expect("room");

@@ -96,6 +96,7 @@ impl<'a> Judge<'a> {
         let mut registry = Registry::new(RegistryLimits {
             active_max: 10_000,
             members_max: case.members_max,
+            database_active_max: 10_000,
             ticket_ms: 30_000,
         });
         registry.declare(&namespace(), case.images);
@@ -207,6 +208,7 @@ impl<'a> Judge<'a> {
             let shown = Shown {
                 members: Some(&answer.members),
                 window: answer.window.clone(),
+                joined: Vec::new(),
             };
             let at = Position(position as u64);
             let (resource, now) = (&tried.resource, Moment(0));

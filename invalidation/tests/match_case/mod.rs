@@ -17,7 +17,7 @@ use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::query::{CountQuery, Filter, Projection, Query, Sort, View};
 use freshet_core::value::id::RecordId;
-use freshet_core::value::sort::{SortKey, sort_key};
+use freshet_core::value::sort::{SortKey, digest_of_key, sort_key};
 use freshet_invalidation::{End, Images, Resource, Watch, Watched, Window};
 
 /// A case.
@@ -169,6 +169,8 @@ impl Asked {
                 namespace: namespace(),
                 key: count.key(),
                 watched: Watched::Query(Watch::count(count.filter)),
+                joins: Vec::new(),
+                hinted: false,
             });
         };
         let (filter, sort, skips) = (
@@ -184,6 +186,8 @@ impl Asked {
             namespace: namespace(),
             key: query.key(),
             watched: Watched::Query(watch),
+            joins: Vec::new(),
+            hinted: false,
         })
     }
 
@@ -315,7 +319,9 @@ fn window(query: &Query, found: &[Rc<RawDocumentBuf>]) -> Window {
     let end = (found.len() > limit).then(|| {
         Some(End {
             last: place(found.get(limit.checked_sub(1)?)?)?,
-            witness: place(found.get(limit)?),
+            witness: sort_key(found.get(limit)?, &pattern)
+                .ok()
+                .map(|key| digest_of_key(&key)),
         })
     });
     Window {

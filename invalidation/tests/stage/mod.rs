@@ -50,6 +50,8 @@ pub fn record(id: i32) -> Resource {
         namespace: namespace(),
         key: namespace().record_key(&format!("~{id}")),
         watched: Watched::Record,
+        joins: Vec::new(),
+        hinted: false,
     }
 }
 
@@ -66,6 +68,8 @@ pub fn query() -> Resource {
             Projection::default(),
             false,
         )),
+        joins: Vec::new(),
+        hinted: false,
     }
 }
 
@@ -307,6 +311,7 @@ impl Stage {
             lifetimes,
             members,
             window: Window::default(),
+            joined: Vec::new(),
         };
         self.pipeline.settle(ticket, answer).await
     }

@@ -3,24 +3,10 @@
  */
 import type { Json, JsonObject } from '../ejson.ts';
 import { filterValue } from './filter.ts';
-import { double, long, type Numbered, type Numeric, ratio } from './number.ts';
-import { compareText } from './text.ts';
-import { need } from './unkeyed.ts';
-import {
-  array,
-  BINARY,
-  isWrapper,
-  leaf,
-  NUMBER,
-  number,
-  object,
-  REGEX,
-  regex,
-  sortedSet,
-  string,
-  type Value,
-  value,
-} from './value.ts';
+import { need } from './need.ts';
+import { long, NUMBER, SCALE } from './number.ts';
+import { sortedSet } from './order.ts';
+import { array, BINARY, leaf, object, REGEX, regex, string, type Value, value, wrapper } from './value.ts';
 
 /** An operator's name and operand. The operand of `$regex` is a regular expression, options included. */
 export type Operation = readonly [name: string, operand: Value];
@@ -32,52 +18,42 @@ const TYPES =
   );
 
 export function isDocument(j: Json): j is JsonObject {
-  return typeof j === 'object' && j !== null && !Array.isArray(j);
+  return Object(j) === j && !Array.isArray(j);
 }
 
 /** Whether an object holds operators: its first field begins with `$`, and it is no wrapped value. */
-export function isOperators(j: Json): j is JsonObject {
-  return isDocument(j) && !isWrapper(j) && Object.keys(j)[0]?.[0] === '$';
-}
-
-function truncate(order: Numeric): Numbered {
-  if (typeof order === 'number') return double(Math.trunc(order));
-  const { over, under } = ratio(order);
-  return long(over / under);
+function isOperators(j: Json): j is JsonObject {
+  return isDocument(j) && !wrapper(j) && Object.keys(j)[0]?.[0] === '$';
 }
 
 /** A number as an integer of 64 bits; one with a fraction only where it is to be truncated. */
 function whole(j: Json, truncated?: boolean): Value {
-  const [[rank, order]] = value(j) as readonly [readonly [number, Numeric], string];
-  need(rank === NUMBER);
-  const [integer, json] = truncate(order);
-  need(typeof integer !== 'number' || Number.isSafeInteger(integer));
-  need(truncated || integer === order);
-  return number([integer, json]);
+  const [[rank, order]] = value(j) as readonly [readonly [number, bigint], string];
+  // BigInt division truncates, and refuses what is not finite.
+  need(rank === NUMBER && (truncated || order % SCALE === 0n));
+  return long(order / SCALE);
 }
 
-function list(j: Json, member: (j: Json) => Value): Value[] {
-  need(Array.isArray(j));
-  return j.map((one: Json) => member(one));
-}
+const list = (j: Json, member: (j: Json) => Value): Value[] =>
+  (j as readonly Json[]).map((one) => member(one));
 
 const set = (member: (j: Json) => Value) => (j: Json) => array(sortedSet(list(j, member)));
 
-function typeName(j: Json): string {
+function typeName(j: Json): Value {
   if (typeof j === 'string') {
     need(/^(number|m(in|ax)Key)$/.test(j) || TYPES.indexOf(j) > 0);
-    return j;
+    return string(j);
   }
-  const code = Number(whole(j)[1]);
+  const code = +whole(j)[1];
   const name = code === -1 ? 'minKey' : code === 127 ? 'maxKey' : TYPES[code];
   need(name);
-  return name;
+  return string(name);
 }
 
 function types(j: Json): Value {
-  const names = [...new Set((Array.isArray(j) ? j : [j]).map(typeName))].sort();
+  const names = sortedSet([j].flat().map(typeName));
   need(names[0]);
-  return names.length > 1 ? array(names.map(string)) : string(names[0]);
+  return names[1] ? array(names) : names[0];
 }
 
 function elementMatch(j: Json): Value {
@@ -118,7 +94,7 @@ function modulo(j: Json): Value {
 }
 
 function exists(j: Json): Value {
-  const yes = j !== null && j !== false && value(j)[1] !== '0';
+  const yes = !/^(null|false|0)$/.test(value(j)[1]);
   return leaf([40, yes], yes);
 }
 
@@ -128,27 +104,18 @@ function pattern(j: Json, options: Json): Value {
   return regex(source as string, (own as string) || options);
 }
 
-const OPERANDS: { readonly [name: string]: (j: Json) => Value } = {
-  $eq: value,
-  $ne: value,
-  $gt: value,
-  $gte: value,
-  $lt: value,
-  $lte: value,
-  $in: set(inMember),
-  $nin: set(inMember),
-  $all: set(allMember),
-  $not: not,
-  $elemMatch: elementMatch,
-  $exists: exists,
-  $type: types,
-  $size: whole,
-  $mod: modulo,
-  $bitsAllSet: bits,
-  $bitsAllClear: bits,
-  $bitsAnySet: bits,
-  $bitsAnyClear: bits,
-};
+const OPERANDS: readonly (readonly [names: RegExp, operand: (j: Json) => Value])[] = [
+  [/^\$(eq|ne|[gl]te?)$/, value],
+  [/^\$n?in$/, set(inMember)],
+  [/^\$all$/, set(allMember)],
+  [/^\$not$/, not],
+  [/^\$elemMatch$/, elementMatch],
+  [/^\$exists$/, exists],
+  [/^\$type$/, types],
+  [/^\$size$/, whole],
+  [/^\$mod$/, modulo],
+  [/^\$bitsA(ll|ny)(Set|Clear)$/, bits],
+];
 
 /** What a path's operand says: one operation for a value, one for each operator of an operator object. */
 export function operations(j: Json): Operation[] {
@@ -160,8 +127,9 @@ export function operations(j: Json): Operation[] {
   need($options === undefined || others.$regex !== undefined);
   return Object.entries(others).map(([name, inner]) => {
     if (name === '$regex') return [name, pattern(inner, $options ?? '')];
-    need(Object.hasOwn(OPERANDS, name));
-    return [name, (OPERANDS[name] as typeof value)(inner)];
+    // An operator that is not here has no `operand` to be called.
+    const [, operand] = OPERANDS.find(([names]) => names.test(name)) as (typeof OPERANDS)[number];
+    return [name, operand(inner)];
   });
 }
 
@@ -173,5 +141,5 @@ export function operatorObject(all: readonly Operation[]): Value {
     const regexField: Operation = [name, string(source as string)];
     return options ? [['$options', string(options)], regexField] : [regexField];
   });
-  return object(fields.sort(([a], [b]) => compareText(a, b)));
+  return object(sortedSet(fields));
 }

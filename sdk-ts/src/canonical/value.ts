@@ -3,18 +3,14 @@
  * "BSON order" of docs/canonical-form.md). A document's fields keep their order.
  */
 import type { Json, JsonObject } from '../ejson.ts';
-import { decimal, double, long, type Numbered, type Numeric, ratio } from './number.ts';
-import { compareText } from './text.ts';
-import { need, Unkeyed } from './unkeyed.ts';
+import { need } from './need.ts';
+import { decimal, long, number } from './number.ts';
+import type { Order } from './order.ts';
 
-/** What values are ordered by: lists member by member, then by length. A value's list begins with its type's rank. */
-export type Order = Numeric | boolean | string | readonly Order[];
-
-/** A value's order and canonical text. */
+/** A value's order, which begins with its type's rank, and canonical text. Values of equal order are ordered by their text. */
 export type Value = readonly [order: readonly Order[], text: string];
 
 /** Ranks of types, as MongoDB's `canonicalizeBSONType` orders them. */
-export const NUMBER = 10;
 export const OBJECT = 20;
 export const BINARY = 30;
 export const REGEX = 50;
@@ -22,10 +18,6 @@ export const REGEX = 50;
 /** A value whose text is plain JSON. */
 export function leaf(order: readonly Order[], json: unknown): Value {
   return [order, JSON.stringify(json)];
-}
-
-export function number([order, json]: Numbered): Value {
-  return leaf([NUMBER, order], json);
 }
 
 export function string(s: string): Value {
@@ -50,36 +42,6 @@ export function regex(pattern: string, options: string): Value {
   return leaf([REGEX, pattern, sorted], { $regularExpression: { pattern, options: sorted } });
 }
 
-function compareOrder(a: Order, b: Order): number {
-  if (Array.isArray(a)) {
-    const other = b as readonly Order[];
-    for (let i = 0; i < a.length && i < other.length; i++) {
-      const difference = compareOrder(a[i], other[i] as Order);
-      if (difference) return difference;
-    }
-    return a.length - other.length;
-  }
-  if (typeof a === 'string') return compareText(a, b as string);
-  if (typeof a === 'object' || typeof b === 'object') {
-    if (!Number.isFinite(a) && typeof a === 'number') return a > 0 ? 1 : -1;
-    if (!Number.isFinite(b) && typeof b === 'number') return b > 0 ? -1 : 1;
-    const [x, y] = [ratio(a as Numeric), ratio(b as Numeric)];
-    return compareOrder(x.over * y.under, y.over * x.under);
-  }
-  // NaN comes before every number.
-  return a < b ? -1 : a > b ? 1 : +Number.isNaN(b) - +Number.isNaN(a);
-}
-
-/** MongoDB's order; values it holds for equal are ordered by their text. */
-export function compare(a: Value, b: Value): number {
-  return compareOrder(a[0], b[0]) || compareText(a[1], b[1]);
-}
-
-/** Sorted, without those of equal text. */
-export function sortedSet(values: readonly Value[]): Value[] {
-  return [...new Map(values.map((v) => [v[1], v])).values()].sort(compare);
-}
-
 /** What a wrapper holds; the readers below check it. */
 type Inner = string & JsonObject;
 
@@ -99,7 +61,7 @@ function date(j: Inner): Value {
   return leaf([45, ms], { $date: { $numberLong: `${ms}` } });
 }
 
-const readLong = (j: Inner): Value => number(long(integer(j)));
+const readLong = (j: Inner): Value => long(integer(j));
 
 /** Extended JSON's wrappers: one field, whose name says the type. */
 const WRAPPERS: { readonly [name: string]: (inner: Inner) => Value } = {
@@ -107,9 +69,9 @@ const WRAPPERS: { readonly [name: string]: (inner: Inner) => Value } = {
   $numberLong: readLong,
   $numberDouble(j) {
     need(/^-?(\d+(\.\d*)?(E[+-]?\d+)?|Infinity)$|^NaN$/i.test(j));
-    return number(double(Number(j)));
+    return number(+j);
   },
-  $numberDecimal: (j) => number(decimal(j)),
+  $numberDecimal: decimal,
   $oid(j) {
     need(/^[\da-f]{24}$/i.test(j));
     const $oid = j.toLowerCase();
@@ -123,7 +85,7 @@ const WRAPPERS: { readonly [name: string]: (inner: Inner) => Value } = {
   $uuid(j) {
     need(/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(j));
     return binary(
-      j.replace(/-?(..)/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16))),
+      j.replace(/-?(..)/g, (_, hex) => String.fromCharCode(+`0x${hex}`)),
       '04',
     );
   },
@@ -136,25 +98,20 @@ const WRAPPERS: { readonly [name: string]: (inner: Inner) => Value } = {
   $maxKey: () => leaf([127], { $maxKey: 1 }),
 };
 
-/** Whether it is one of Extended JSON's wrappers, hence a value and not a document. */
-export function isWrapper(j: JsonObject): boolean {
-  const [name, ...others] = Object.keys(j);
-  return others.length === 0 && Object.hasOwn(WRAPPERS, name as string);
+/** What reads the object, where it is one of Extended JSON's wrappers, hence a value and not a document. */
+export function wrapper(j: Json): ((inner: Inner) => Value) | false | undefined {
+  const [name = '', more] = Object.keys(j as JsonObject);
+  return more === undefined && Object.hasOwn(WRAPPERS, name) && WRAPPERS[name];
 }
 
-/** The value that Extended JSON says. Throws {@link Unkeyed} where it cannot be read. */
+/** The value that Extended JSON says. Throws where it cannot be read. */
 export function value(j: Json): Value {
   if (typeof j === 'string') return string(j);
-  if (typeof j === 'number') return number(double(j));
+  if (typeof j === 'number') return number(j);
   if (typeof j === 'boolean') return leaf([40, j], j);
   if (j === null) return leaf([5], j);
   if (Array.isArray(j)) return array(j.map(value));
-  const fields = Object.entries(j as JsonObject);
-  if (!isWrapper(j as JsonObject)) return object(fields.map(([name, inner]) => [name, value(inner)]));
-  const [[name, inner]] = fields as [[string, Inner]];
-  try {
-    return (WRAPPERS[name] as (typeof WRAPPERS)[string])(inner);
-  } catch {
-    throw new Unkeyed(); // Malformed: the gateway says how.
-  }
+  const fields = Object.entries(j);
+  const read = wrapper(j);
+  return read ? read(fields[0]?.[1] as Inner) : object(fields.map(([name, inner]) => [name, value(inner)]));
 }

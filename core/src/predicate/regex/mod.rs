@@ -9,7 +9,9 @@ mod parse;
 use std::hash::Hasher;
 
 use bson::{RawBsonRef, Regex};
+use memchr::memmem;
 
+use self::parse::Plain;
 use crate::query::Pattern;
 
 /// The largest compiled automaton, in bytes.
@@ -53,10 +55,19 @@ pub enum RegexReason {
 /// A compiled pattern.
 #[derive(Clone, Debug)]
 pub(super) struct Matcher {
-    automaton: regex::Regex,
+    search: Search,
     /// As given: a stored regular expression matches when it is the same.
     source: Regex,
     prefix: Box<str>,
+}
+
+/// How a text is searched. Plain texts, which most patterns are, need no automaton: it would be a hundred times their
+/// size.
+#[derive(Clone, Debug)]
+enum Search {
+    Beginning,
+    Anywhere(Box<memmem::Finder<'static>>),
+    Automaton(regex::Regex),
 }
 
 /// The letters of a pattern's options.
@@ -102,25 +113,29 @@ impl Matcher {
         let options = Options::of(regex.options.as_str());
         let (tree, options) = parse::pattern(regex.pattern.as_str(), options)?;
         let translated = emit::pattern(&tree, options)?;
-        let automaton = regex::RegexBuilder::new(&translated)
-            .size_limit(AUTOMATON_BYTES_MAX)
-            .dfa_size_limit(AUTOMATON_BYTES_MAX)
-            .build()
-            .map_err(|error| match error {
-                regex::Error::CompiledTooBig(_) => RegexReason::Size,
-                _ => RegexReason::Syntax,
-            })?;
+        let prefix = parse::prefix(&tree, options);
+        let search = match parse::plain(&tree, options) {
+            Some(Plain::Beginning) => Search::Beginning,
+            Some(Plain::Anywhere(text)) => {
+                Search::Anywhere(Box::new(memmem::Finder::new(&*text).into_owned()))
+            }
+            None => Search::Automaton(automaton(&translated)?),
+        };
         Ok(Matcher {
-            automaton,
+            search,
             source: regex.clone(),
-            prefix: parse::prefix(&tree, options),
+            prefix,
         })
     }
 
     /// Whether a value is a text that matches, or this very regular expression.
     pub(super) fn matches(&self, value: RawBsonRef<'_>) -> bool {
         match value {
-            RawBsonRef::String(text) | RawBsonRef::Symbol(text) => self.automaton.is_match(text),
+            RawBsonRef::String(text) | RawBsonRef::Symbol(text) => match &self.search {
+                Search::Beginning => text.starts_with(&*self.prefix),
+                Search::Anywhere(finder) => finder.find(text.as_bytes()).is_some(),
+                Search::Automaton(automaton) => automaton.is_match(text),
+            },
             RawBsonRef::RegularExpression(stored) => {
                 stored.pattern.as_str() == self.source.pattern.as_str()
                     && stored.options.as_str() == self.source.options.as_str()
@@ -128,6 +143,17 @@ impl Matcher {
             _ => false,
         }
     }
+}
+
+fn automaton(translated: &str) -> Result<regex::Regex, RegexReason> {
+    regex::RegexBuilder::new(translated)
+        .size_limit(AUTOMATON_BYTES_MAX)
+        .dfa_size_limit(AUTOMATON_BYTES_MAX)
+        .build()
+        .map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => RegexReason::Size,
+            _ => RegexReason::Syntax,
+        })
 }
 
 impl Options {

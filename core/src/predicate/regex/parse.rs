@@ -79,6 +79,37 @@ pub(super) fn prefix(tree: &Tree, options: Options) -> Box<str> {
     plain.collect::<String>().into()
 }
 
+/// What a pattern without any metacharacter but a leading anchor looks for.
+pub(super) enum Plain {
+    /// The text of [`prefix`], at the beginning.
+    Beginning,
+    /// This text, anywhere.
+    Anywhere(Box<str>),
+}
+
+/// The plain text a pattern is, if it is one.
+pub(super) fn plain(tree: &Tree, options: Options) -> Option<Plain> {
+    let items = match tree {
+        Tree::Sequence(items) => &items[..],
+        one => std::slice::from_ref(one),
+    };
+    let text = |items: &[Tree]| {
+        let chars = items.iter().map(|item| match item {
+            Tree::Char(c) => Some(*c),
+            _ => None,
+        });
+        chars.collect::<Option<String>>()
+    };
+    if options.ignore_case {
+        return None;
+    }
+    match items.split_first()? {
+        (Tree::TextStart, rest) => text(rest).map(|_| Plain::Beginning),
+        (Tree::LineStart, rest) if !options.multi_line => text(rest).map(|_| Plain::Beginning),
+        _ => text(items).map(|text| Plain::Anywhere(text.into())),
+    }
+}
+
 pub(super) struct Reader<'s> {
     pub(super) rest: Peekable<Chars<'s>>,
     options: Options,

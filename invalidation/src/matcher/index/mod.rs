@@ -5,15 +5,17 @@
 //!
 //! What comes out is a superset: a candidate is still evaluated.
 
+mod list;
 mod postings;
 mod spans;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 use freshet_core::value::order_key::OrderKey;
 use freshet_core::value::path::Leaf;
 
+use self::list::IdList;
 use self::postings::Postings;
 use self::spans::Spans;
 use super::paths::PathId;
@@ -51,7 +53,7 @@ pub(super) struct Index {
     /// Paths that have a field.
     used: Vec<PathId>,
     /// What cannot be indexed: always a candidate.
-    residual: HashSet<u32, FixedState>,
+    residual: IdList,
     /// Per rank of types the least and the greatest key that a path leads to. Two ends of a range may be satisfied by
     /// two elements of an array: what lies between counts. Kept for its memory only.
     hulls: Vec<(OrderKey, OrderKey)>,
@@ -103,7 +105,7 @@ impl Index {
     }
 
     pub(super) fn remove_residual(&mut self, id: u32) {
-        self.residual.remove(&id);
+        self.residual.remove(id);
     }
 
     /// How many are always candidates.
@@ -118,7 +120,7 @@ impl Index {
 
     /// What is always a candidate.
     pub(super) fn each_residual(&self, visit: &mut impl FnMut(u32)) {
-        self.residual.iter().copied().for_each(visit);
+        self.residual.each(visit);
     }
 
     /// The candidates for what one path leads to in a document.

@@ -13,42 +13,34 @@ use freshet_core::value::order_key::OrderKey;
 /// Beyond it a node keeps its spans in order.
 const FEW_MAX: usize = 24;
 
-/// 128 bits, aligned as 64.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Bits(u64, u64);
-
-impl Bits {
-    #[allow(clippy::cast_possible_truncation)] // the two halves
-    fn of(key: u128) -> Bits {
-        Bits((key >> 64) as u64, key as u64)
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Span {
-    low: Bits,
-    high: Bits,
+    low: OrderKey,
+    high: OrderKey,
     id: u32,
 }
 
 #[derive(Debug)]
 enum Node {
     Few(Vec<Span>),
-    Many {
-        lows: BTreeSet<(Bits, u32)>,
-        highs: BTreeSet<(Bits, u32)>,
-    },
+    Many(Box<Many>),
+}
+
+#[derive(Debug)]
+struct Many {
+    lows: BTreeSet<(OrderKey, u32)>,
+    highs: BTreeSet<(OrderKey, u32)>,
 }
 
 /// The spans. An id may stand for several.
 #[derive(Debug)]
 pub(super) struct Spans {
     /// By the middle, which tells the level: its lowest bit that is set.
-    nodes: HashMap<Bits, Node, FixedState>,
+    nodes: HashMap<OrderKey, Node, FixedState>,
     /// Nodes per level; level 1 is that of two neighbouring keys.
     levels: [u32; 129],
     /// The middles in order, from the first question for an overlap on.
-    middles: Option<BTreeSet<Bits>>,
+    middles: Option<BTreeSet<OrderKey>>,
 }
 
 impl Default for Spans {
@@ -80,11 +72,11 @@ impl Spans {
         let (low, high) = bounds(low, high);
         let (level, middle) = node_of(low, high);
         let span = Span {
-            low: Bits::of(low),
-            high: Bits::of(high),
+            low: OrderKey::from_bits(low),
+            high: OrderKey::from_bits(high),
             id,
         };
-        let middle = Bits::of(middle);
+        let middle = OrderKey::from_bits(middle);
         let (levels, middles) = (&mut self.levels, &mut self.middles);
         let node = self.nodes.entry(middle).or_insert_with(|| {
             levels[level as usize] += 1;
@@ -99,11 +91,11 @@ impl Spans {
     pub(super) fn remove(&mut self, low: OrderKey, high: OrderKey, id: u32) {
         let (low, high) = bounds(low, high);
         let (level, middle) = node_of(low, high);
-        let middle = Bits::of(middle);
+        let middle = OrderKey::from_bits(middle);
         let Some(node) = self.nodes.get_mut(&middle) else {
             return;
         };
-        node.remove(Bits::of(low), Bits::of(high), id);
+        node.remove(OrderKey::from_bits(low), OrderKey::from_bits(high), id);
         if node.is_empty() {
             self.nodes.remove(&middle);
             self.levels[level as usize] -= 1;
@@ -124,8 +116,8 @@ impl Spans {
             key,
             |node, middle, visit| {
                 match key < middle {
-                    true => node.beginning_by(Bits::of(key), visit),
-                    false => node.ending_after(Bits::of(key), visit),
+                    true => node.beginning_by(OrderKey::from_bits(key), visit),
+                    false => node.ending_after(OrderKey::from_bits(key), visit),
                 };
             },
             visit,
@@ -143,7 +135,7 @@ impl Spans {
         let middles = self
             .middles
             .get_or_insert_with(|| self.nodes.keys().copied().collect());
-        for middle in middles.range(Bits::of(low)..=Bits::of(high)) {
+        for middle in middles.range(OrderKey::from_bits(low)..=OrderKey::from_bits(high)) {
             if let Some(node) = self.nodes.get(middle) {
                 node.each(visit);
             }
@@ -153,7 +145,7 @@ impl Spans {
             low,
             |node, middle, visit| {
                 if middle < low {
-                    node.ending_after(Bits::of(low), visit);
+                    node.ending_after(OrderKey::from_bits(low), visit);
                 }
             },
             visit,
@@ -162,7 +154,7 @@ impl Spans {
             high,
             |node, middle, visit| {
                 if middle > high {
-                    node.beginning_by(Bits::of(high), visit);
+                    node.beginning_by(OrderKey::from_bits(high), visit);
                 }
             },
             visit,
@@ -181,7 +173,7 @@ impl Spans {
                 continue;
             }
             let middle = (key >> (level - 1) | 1) << (level - 1);
-            if let Some(node) = self.nodes.get(&Bits::of(middle)) {
+            if let Some(node) = self.nodes.get(&OrderKey::from_bits(middle)) {
                 ask(node, middle, visit);
             }
         }
@@ -194,19 +186,19 @@ impl Node {
             Node::Few(few) if few.len() < FEW_MAX => few.push(span),
             Node::Few(few) => {
                 let all = || few.iter().chain([&span]);
-                *self = Node::Many {
+                *self = Node::Many(Box::new(Many {
                     lows: all().map(|one| (one.low, one.id)).collect(),
                     highs: all().map(|one| (one.high, one.id)).collect(),
-                };
+                }));
             }
-            Node::Many { lows, highs } => {
-                lows.insert((span.low, span.id));
-                highs.insert((span.high, span.id));
+            Node::Many(many) => {
+                many.lows.insert((span.low, span.id));
+                many.highs.insert((span.high, span.id));
             }
         }
     }
 
-    fn remove(&mut self, low: Bits, high: Bits, id: u32) {
+    fn remove(&mut self, low: OrderKey, high: OrderKey, id: u32) {
         match self {
             Node::Few(few) => {
                 let same = |one: &Span| (one.low, one.high, one.id) == (low, high, id);
@@ -214,9 +206,9 @@ impl Node {
                     few.swap_remove(at);
                 }
             }
-            Node::Many { lows, highs } => {
-                lows.remove(&(low, id));
-                highs.remove(&(high, id));
+            Node::Many(many) => {
+                many.lows.remove(&(low, id));
+                many.highs.remove(&(high, id));
             }
         }
     }
@@ -224,38 +216,38 @@ impl Node {
     fn is_empty(&self) -> bool {
         match self {
             Node::Few(few) => few.is_empty(),
-            Node::Many { lows, .. } => lows.is_empty(),
+            Node::Many(many) => many.lows.is_empty(),
         }
     }
 
     fn each(&self, visit: &mut impl FnMut(u32)) {
         match self {
             Node::Few(few) => few.iter().for_each(|one| visit(one.id)),
-            Node::Many { lows, .. } => lows.iter().for_each(|(_, id)| visit(*id)),
+            Node::Many(many) => many.lows.iter().for_each(|(_, id)| visit(*id)),
         }
     }
 
-    fn beginning_by(&self, key: Bits, visit: &mut impl FnMut(u32)) {
+    fn beginning_by(&self, key: OrderKey, visit: &mut impl FnMut(u32)) {
         match self {
             Node::Few(few) => {
                 let found = few.iter().filter(|one| one.low <= key);
                 found.for_each(|one| visit(one.id));
             }
-            Node::Many { lows, .. } => {
-                let found = lows.range(..=(key, u32::MAX));
+            Node::Many(many) => {
+                let found = many.lows.range(..=(key, u32::MAX));
                 found.for_each(|(_, id)| visit(*id));
             }
         }
     }
 
-    fn ending_after(&self, key: Bits, visit: &mut impl FnMut(u32)) {
+    fn ending_after(&self, key: OrderKey, visit: &mut impl FnMut(u32)) {
         match self {
             Node::Few(few) => {
                 let found = few.iter().filter(|one| one.high >= key);
                 found.for_each(|one| visit(one.id));
             }
-            Node::Many { highs, .. } => {
-                let found = highs.range((key, 0)..);
+            Node::Many(many) => {
+                let found = many.highs.range((key, 0)..);
                 found.for_each(|(_, id)| visit(*id));
             }
         }
