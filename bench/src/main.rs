@@ -8,6 +8,7 @@
 mod gateway;
 mod load;
 mod machine;
+mod match_fuzz;
 mod matcher;
 
 use anyhow::Context;
@@ -28,6 +29,8 @@ struct Arguments {
 enum Suite {
     /// The gateway against a bare axum server (hits) and a bare driver handler (misses).
     Gateway(gateway::Options),
+    /// The matcher against MongoDB: random queries and writes; nothing may be missed.
+    MatchFuzz(match_fuzz::Options),
     /// The matching engine: evaluations per second, cost growth, registration, memory.
     Matcher(matcher::Options),
     /// One of the baselines, as a process of its own. Started by the suites.
@@ -43,6 +46,7 @@ fn main() -> anyhow::Result<()> {
         .context("starting the runtime")?;
     match arguments.suite {
         Suite::Gateway(options) => runtime.block_on(gateway::run(&options)),
+        Suite::MatchFuzz(options) => runtime.block_on(match_fuzz::run(&options)),
         Suite::Matcher(options) => matcher::run(&options),
         Suite::Baseline(options) => runtime.block_on(gateway::baseline::serve(&options)),
     }

@@ -242,7 +242,12 @@ impl Matcher {
             _ => RootSet::ALL,
         };
         self.gather(happened, differing, &mut before, &mut after);
-        let mut event = Event::of(before.as_ref(), after.as_ref(), differing);
+        let mut event = Event::of(
+            before.as_ref(),
+            after.as_ref(),
+            differing,
+            !happened.members,
+        );
         let candidates = std::mem::take(&mut self.candidates);
         let mut next = 0;
         while next < candidates.len() {

@@ -14,7 +14,7 @@ use super::access::Listing;
 use super::atoms::AtomId;
 use super::paths::RootSet;
 use super::shapes::ShapeId;
-use super::window::Window;
+use super::window::{Followed, Window};
 use crate::registry::Worth;
 
 /// What is looked for.
@@ -64,7 +64,7 @@ pub(crate) struct Copies {
     fresh: bool,
     latest: Position,
     /// Unknown: the whole order.
-    pub(super) window: Option<Box<Window>>,
+    pub(super) window: Option<Box<Followed>>,
     members: Members,
 }
 
@@ -81,7 +81,7 @@ enum Members {
 /// What a copy shows, as far as it matters to later writes.
 #[derive(Clone, Debug, Default)]
 pub struct Shown<'a> {
-    /// The keys of the records in it, and of the look-ahead. `None`: not known.
+    /// The keys of the records in it, and of the look-ahead. `None`: not known. That it shows none is always told.
     pub members: Option<&'a [Key]>,
     /// Where it begins and ends.
     pub window: Window,
@@ -119,14 +119,18 @@ impl Copies {
         position: Position,
         members_max: usize,
         pattern: &Pattern,
+        skips: bool,
     ) {
+        // What skips and shows nothing skipped all there is.
+        let nothing = skips && shown.members.is_some_and(<[Key]>::is_empty);
+        let new = Followed::of(shown.window.clone(), nothing);
         let window = match (self.fresh, self.window.take()) {
-            (false, _) => shown.window.clone(),
+            (false, _) => new,
             // A write that lies between the two copies may not be matched yet.
-            (true, Some(known)) => known.union(shown.window.clone(), pattern),
-            (true, None) => Window::default(),
+            (true, Some(known)) => known.union(new, pattern),
+            (true, None) => Followed::default(),
         };
-        self.window = (window != Window::default()).then(|| Box::new(window));
+        self.window = (!window.is_everything()).then(|| Box::new(window));
         self.latest = match self.fresh {
             true => self.latest.max(position),
             false => position,

@@ -12,6 +12,7 @@ mod entry;
 mod explain;
 mod facts;
 mod index;
+pub mod live;
 mod outstanding;
 mod paths;
 mod relation;

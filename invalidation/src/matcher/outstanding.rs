@@ -45,7 +45,9 @@ impl Matcher {
             .shapes
             .get(entry.asked.shape)
             .map_or(&[][..], |slot| &slot.pattern);
-        entry.copies.settle(shown, position, members_max, pattern);
+        let skips = entry.asked.skips;
+        let copies = &mut entry.copies;
+        copies.settle(shown, position, members_max, pattern, skips);
         entry.keep_until = entry.keep_until.max(until);
         for member in entry.copies.members() {
             match self.holders.get_mut(member.as_str()) {

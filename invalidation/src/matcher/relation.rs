@@ -9,7 +9,7 @@
 use freshet_core::notification::Effect;
 
 use super::shapes::{Event, ShapeId, Slot};
-use super::window::{Place, Window};
+use super::window::{Followed, Place};
 
 /// In the match set?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) fn judge(
     is: In,
     id: ShapeId,
     slot: &Slot,
-    window: Option<&mut Window>,
+    mut window: Option<&mut Followed>,
     event: &mut Event<'_>,
 ) -> Option<Effect> {
     let effect = match (was, is) {
@@ -40,12 +40,16 @@ pub(super) fn judge(
         (In::Maybe, _) | (_, In::Maybe) => Effect::Maybe,
         (In::No, In::Yes) => match place_after(id, slot, window.as_deref(), event) {
             // More followed before, and more follows.
-            Place::Beyond { .. } => return None,
+            Place::Beyond => {
+                arrived(id, slot, window, event);
+                return None;
+            }
             Place::Ahead | Place::Inside => Effect::Add,
         },
         (In::Yes, In::No) => match place_before(id, slot, window.as_deref(), event) {
-            Place::Beyond { witness: false } => return None,
-            Place::Beyond { witness: true } | Place::Ahead | Place::Inside => Effect::Remove,
+            Place::Beyond if !left(id, slot, window.as_deref_mut(), event) => return None,
+            Place::Ahead if window.is_some_and(|window| window.shows_nothing()) => return None,
+            Place::Beyond | Place::Ahead | Place::Inside => Effect::Remove,
         },
         (In::Yes, In::Yes) => stayed(id, slot, window, event)?,
     };
@@ -56,12 +60,16 @@ pub(super) fn judge(
 fn stayed(
     id: ShapeId,
     slot: &Slot,
-    window: Option<&mut Window>,
+    window: Option<&mut Followed>,
     event: &mut Event<'_>,
 ) -> Option<Effect> {
     if slot.pattern.is_empty() || !event.moved(id, slot) {
         return match place_after(id, slot, window.as_deref(), event) {
             Place::Inside if event.shows(id, slot) => Some(Effect::Change),
+            Place::Beyond => {
+                arrived(id, slot, window, event);
+                None
+            }
             _ => None,
         };
     }
@@ -69,12 +77,14 @@ fn stayed(
     let after = place_after(id, slot, window.as_deref(), event);
     match (before, after) {
         (Place::Ahead, Place::Ahead) => None,
-        (Place::Beyond { witness }, Place::Beyond { .. }) => {
-            if witness && let Some(window) = window {
-                let (seen, _, document) = event.seen(id);
-                if let Some(key) = seen.after(document, slot) {
-                    window.witness_moved(key);
-                }
+        (Place::Beyond, Place::Beyond) => {
+            let (seen, before, after) = event.seen(id);
+            let keys = seen.both(before, after, slot);
+            if let Some(window) = window
+                && let Some((before, after)) = keys
+                && !window.moved(before, after)
+            {
+                arrived(id, slot, Some(window), event);
             }
             None
         }
@@ -82,7 +92,34 @@ fn stayed(
     }
 }
 
-fn place_before(id: ShapeId, slot: &Slot, window: Option<&Window>, event: &mut Event<'_>) -> Place {
+/// The record is beyond the end now. Where states before may not be known it could go unnoticed: it is not relied on.
+fn arrived(id: ShapeId, slot: &Slot, window: Option<&mut Followed>, event: &mut Event<'_>) {
+    if !event.exact {
+        return;
+    }
+    let (seen, _, document) = event.seen(id);
+    if let Some(window) = window
+        && let Some(key) = seen.after(document, slot)
+    {
+        window.arrived(key);
+    }
+}
+
+/// The record was beyond the end. Whether it may have been the only one there.
+fn left(id: ShapeId, slot: &Slot, window: Option<&mut Followed>, event: &mut Event<'_>) -> bool {
+    let (seen, document, _) = event.seen(id);
+    match (window, seen.before(document, slot)) {
+        (Some(window), Some(key)) => window.left(key),
+        _ => true,
+    }
+}
+
+fn place_before(
+    id: ShapeId,
+    slot: &Slot,
+    window: Option<&Followed>,
+    event: &mut Event<'_>,
+) -> Place {
     let Some(window) = window else {
         return Place::Inside;
     };
@@ -92,7 +129,12 @@ fn place_before(id: ShapeId, slot: &Slot, window: Option<&Window>, event: &mut E
         .map_or(Place::Inside, |key| window.place(key, &slot.pattern))
 }
 
-fn place_after(id: ShapeId, slot: &Slot, window: Option<&Window>, event: &mut Event<'_>) -> Place {
+fn place_after(
+    id: ShapeId,
+    slot: &Slot,
+    window: Option<&Followed>,
+    event: &mut Event<'_>,
+) -> Place {
     let Some(window) = window else {
         return Place::Inside;
     };

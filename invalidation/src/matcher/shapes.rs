@@ -165,6 +165,8 @@ pub(super) struct Event<'a> {
     pub(super) after: Option<&'a RawDocument>,
     /// The roots that differ between the images, where both are known.
     pub(super) changed: RootSet,
+    /// Both states of every write are known, or else every query is in doubt.
+    pub(super) exact: bool,
     seen: HashMap<ShapeId, Seen<'a>, FixedState>,
 }
 
@@ -185,11 +187,13 @@ impl<'a> Event<'a> {
         before: Option<&Facts<'a>>,
         after: Option<&Facts<'a>>,
         changed: RootSet,
+        exact: bool,
     ) -> Event<'a> {
         Event {
             before: before.map(Facts::document),
             after: after.map(Facts::document),
             changed,
+            exact,
             seen: HashMap::default(),
         }
     }
@@ -258,6 +262,21 @@ impl<'a> Seen<'a> {
     ) -> Option<&[RawBsonRef<'a>]> {
         key(&mut self.after, document, slot)
     }
+
+    /// The keys of both.
+    pub(super) fn both(
+        &mut self,
+        before: Option<&'a RawDocument>,
+        after: Option<&'a RawDocument>,
+        slot: &Slot,
+    ) -> Option<(&[RawBsonRef<'a>], &[RawBsonRef<'a>])> {
+        let Seen {
+            before: place_before,
+            after: place_after,
+            ..
+        } = self;
+        key(place_before, before, slot).zip(key(place_after, after, slot))
+    }
 }
 
 fn key<'s, 'a>(
@@ -269,7 +288,8 @@ fn key<'s, 'a>(
     place.get_or_insert_with(found).as_deref()
 }
 
-fn differs(view: &View, before: &RawDocument, after: &RawDocument) -> bool {
+/// Whether a view shows the images differently.
+pub(super) fn differs(view: &View, before: &RawDocument, after: &RawDocument) -> bool {
     if before.as_bytes() == after.as_bytes() {
         return false;
     }

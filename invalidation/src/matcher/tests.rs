@@ -171,13 +171,14 @@ fn c1_while_a_read_is_under_way_its_members_may_be_anybody() {
 #[test]
 fn where_members_do_not_tell_what_left_every_doubt_counts() {
     let mut registry = registry();
+    let shown = [namespace().record_key("~8")];
     let count = resource("count", Watch::count(above_10()));
     settled(&mut registry, &count, &[]);
-    settled(&mut registry, &query("skip", None, true), &[]);
+    settled(&mut registry, &query("skip", None, true), &shown);
     let event = change(5, Unknown, Later(Some(at(1))));
     assert_eq!(touched(&mut registry, &event).len(), 2);
     settled(&mut registry, &count, &[]);
-    settled(&mut registry, &query("skip", None, true), &[]);
+    settled(&mut registry, &query("skip", None, true), &shown);
     let event = change(6, Known(at(20)), Known(at(30)));
     let got = touched(&mut registry, &event);
     let expected = [("skip".to_owned(), Changed)];
@@ -365,6 +366,88 @@ fn the_record_that_follows_is_followed() {
     assert_eq!(touched(&mut registry, &moved), []);
     let gone = change(6, Known(at(50)), Absent);
     assert_eq!(touched(&mut registry, &gone), [("q".to_owned(), Remove)]);
+}
+
+/// A change of record 8: what is seen beside the witness.
+fn change_of_8(position: u64, before: Option<i32>, after: Option<i32>) -> ChangeEvent {
+    let image = |x: Option<i32>| x.map_or(Absent, |x| Known(raw(doc! {"_id": 8, "x": x, "y": 1})));
+    ChangeEvent {
+        namespace: namespace(),
+        position: Position(position),
+        change: Change::Record {
+            id: RawBson::Int32(8),
+            before: image(before),
+            after: image(after),
+        },
+    }
+}
+
+fn of_queries(registry: &mut Registry, event: &ChangeEvent) -> usize {
+    match affected(registry.collection(&namespace()), event, Moment(0)) {
+        Affected::Resources(all) => all.len() - 1,
+        Affected::Collection(..) => panic!("a record changed"),
+    }
+}
+
+#[test]
+fn a_record_seen_beyond_takes_the_place_of_the_one_that_followed() {
+    let witness_goes = || change(9, Known(at(40)), Absent);
+    // What record 8 does, and whether the next page is in doubt when the witness goes.
+    let table: [(&[(Option<i32>, Option<i32>)], usize); 7] = [
+        (&[], 1),
+        (&[(None, Some(50))], 0),
+        (&[(Some(50), Some(50))], 0),
+        (&[(Some(50), Some(60))], 0),
+        (
+            &[(None, Some(50)), (Some(50), Some(60)), (Some(60), Some(45))],
+            0,
+        ),
+        (&[(None, Some(50)), (Some(50), None)], 1),
+        (
+            &[(None, Some(50)), (Some(50), Some(60)), (Some(60), Some(1))],
+            1,
+        ),
+    ];
+    for (steps, expected) in table {
+        let mut registry = registry();
+        windowed(&mut registry, &query("q", Some("x"), false), None);
+        for (before, after) in steps {
+            let event = change_of_8(5, *before, *after);
+            assert_eq!(of_queries(&mut registry, &event), 0, "{steps:?}");
+        }
+        let got = of_queries(&mut registry, &witness_goes());
+        assert_eq!(got, expected, "{steps:?}");
+    }
+}
+
+#[test]
+fn what_is_seen_beyond_is_not_relied_on_where_it_could_go_unnoticed() {
+    let mut registry = registry();
+    windowed(&mut registry, &query("q", Some("x"), false), None);
+    registry.declare(&namespace(), Images::AfterOnly);
+    assert_eq!(
+        of_queries(&mut registry, &change_of_8(5, None, Some(50))),
+        0
+    );
+    let witness_goes = change(9, Known(at(40)), Absent);
+    assert_eq!(of_queries(&mut registry, &witness_goes), 1);
+}
+
+#[test]
+fn a_page_beyond_all_records_is_touched_only_by_one_more() {
+    let table = [
+        (Known(at(20)), Absent, None),
+        (Known(at(20)), Known(at(1)), None),
+        (Known(at(20)), Known(at(30)), None),
+        (Absent, Known(at(20)), Some(Add)),
+    ];
+    for (before, after, expected) in table {
+        let mut registry = registry();
+        registry.declare(&namespace(), Images::Both);
+        settled(&mut registry, &query("q", Some("x"), true), &[]);
+        let got = touched(&mut registry, &change(5, before, after));
+        assert_eq!(got.first().map(|(_, effect)| *effect), expected);
+    }
 }
 
 #[test]

@@ -26,41 +26,133 @@ pub struct End {
     pub witness: Option<u64>,
 }
 
+/// Records beyond the end that are known besides the witness, at most.
+const SPARES_MAX: usize = 4;
+
+/// The window of the copies that are out, followed through the changes that leave it alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Followed {
+    window: Window,
+    /// Records that changes showed to be beyond the end: each can be the witness when that one goes.
+    spares: Vec<u64>,
+    /// All that matches was skipped, and nothing is shown.
+    nothing: bool,
+}
+
 /// Where a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Ahead,
     Inside,
-    Beyond { witness: bool },
+    Beyond,
 }
 
-impl Window {
+impl Followed {
+    /// The window of one copy. `nothing`: it shows no record, since all that match were skipped.
+    pub(super) fn of(window: Window, nothing: bool) -> Followed {
+        Followed {
+            window,
+            spares: Vec::new(),
+            nothing,
+        }
+    }
+
+    /// Whether nothing is known.
+    pub(super) fn is_everything(&self) -> bool {
+        self.window == Window::default() && !self.nothing
+    }
+
+    /// Whether no record is shown, so that none that goes or changes can matter.
+    pub(super) fn shows_nothing(&self) -> bool {
+        self.nothing
+    }
+
     /// Where a record with this sort key is.
     pub(super) fn place(&self, key: &[RawBsonRef<'_>], pattern: &Pattern) -> Place {
-        if let Some(end) = &self.end
+        if self.nothing {
+            return Place::Ahead;
+        }
+        if let Some(end) = &self.window.end
             && end.last.compare(key, pattern) == Ordering::Less
         {
-            let witness = end.witness.is_none_or(|known| known == digest_of_key(key));
-            return Place::Beyond { witness };
+            return Place::Beyond;
         }
-        match &self.first {
+        match &self.window.first {
             Some(first) if first.compare(key, pattern) == Ordering::Greater => Place::Ahead,
             _ => Place::Inside,
         }
     }
 
-    /// The witness moved, and is still beyond.
-    pub(super) fn witness_moved(&mut self, key: &[RawBsonRef<'_>]) {
-        if let Some(end) = &mut self.end
-            && end.witness.is_some()
-        {
-            end.witness = Some(digest_of_key(key));
+    /// There is a record beyond the end.
+    pub(super) fn arrived(&mut self, key: &[RawBsonRef<'_>]) {
+        let Some(witness) = self.witness().copied() else {
+            return;
+        };
+        let key = digest_of_key(key);
+        if self.spares.len() < SPARES_MAX && key != witness && !self.spares.contains(&key) {
+            self.spares.push(key);
         }
+    }
+
+    /// A record beyond the end went. Whether it may have been the only one; if so, nothing is changed.
+    pub(super) fn left(&mut self, key: &[RawBsonRef<'_>]) -> bool {
+        let key = digest_of_key(key);
+        match self.witness().copied() {
+            None => return true,
+            Some(witness) if witness == key => {
+                let spare = self.spares.pop();
+                match (self.witness(), spare) {
+                    (Some(witness), Some(spare)) => *witness = spare,
+                    _ => return true,
+                }
+            }
+            Some(_) => self.spares.retain(|spare| *spare != key),
+        }
+        false
+    }
+
+    /// A record moved, and is still beyond the end. Whether it was known there.
+    pub(super) fn moved(&mut self, before: &[RawBsonRef<'_>], after: &[RawBsonRef<'_>]) -> bool {
+        let (before, after) = (digest_of_key(before), digest_of_key(after));
+        if let Some(witness) = self.witness()
+            && *witness == before
+        {
+            *witness = after;
+            return true;
+        }
+        let known = self.spares.iter_mut().find(|spare| **spare == before);
+        known.map(|spare| *spare = after).is_some()
+    }
+
+    fn witness(&mut self) -> Option<&mut u64> {
+        self.window.end.as_mut()?.witness.as_mut()
     }
 
     /// The window of which a write outside leaves both answers alone. They are of one query, which may have changed
     /// between them unnoticed yet.
-    pub(super) fn union(self, other: Window, pattern: &Pattern) -> Window {
+    pub(super) fn union(self, other: Followed, pattern: &Pattern) -> Followed {
+        if self.nothing && other.nothing {
+            return self;
+        }
+        if self.nothing || other.nothing {
+            return Followed::default();
+        }
+        let ends = (&self.window.end, &other.window.end);
+        let spares = match ends {
+            // The older one's has been followed since.
+            (Some(a), Some(b)) if a.last.compare(&b.last.values(), pattern).is_eq() => self.spares,
+            _ => Vec::new(),
+        };
+        Followed {
+            window: self.window.union(other.window, pattern),
+            spares,
+            nothing: false,
+        }
+    }
+}
+
+impl Window {
+    fn union(self, other: Window, pattern: &Pattern) -> Window {
         let (first, end) = (self.first.zip(other.first), self.end.zip(other.end));
         let order = |a: &SortKey, b: &SortKey| compare_keys(&a.values(), &b.values(), pattern);
         Window {

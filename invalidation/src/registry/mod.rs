@@ -323,10 +323,12 @@ impl Registry {
                 collection.narrow(id, &resource.joins[join], values);
             }
             let shown = Shown {
-                // Without them what the database says of the state before is enough.
-                members: shown
-                    .members
-                    .filter(|_| collection.images == Images::AfterOnly && index == 0),
+                // Without them what the database says of the state before is enough. That there are none says where
+                // a page lies that skips.
+                members: shown.members.filter(|members| {
+                    let needed = collection.images == Images::AfterOnly || members.is_empty();
+                    needed && index == 0
+                }),
                 window: shown.window.clone(),
                 joined: Vec::new(),
             };

@@ -1,0 +1,252 @@
+//! Makes a failing case smaller for as long as it fails: one query, fewer steps, fewer writes, records, clauses and
+//! fields. What changes the answers is recorded again.
+
+use bson::{Document, RawDocumentBuf};
+use freshet_invalidation::Images;
+
+use super::case::{Asked, Case, Op};
+use super::record::{Plan, Planned, Recorder};
+
+type Fails<'a> = &'a dyn Fn(&Case) -> bool;
+
+/// Recordings at most.
+const RECORDINGS_MAX: usize = 400;
+
+/// The smallest case found that still fails.
+pub(super) async fn shrink(
+    recorder: &mut Recorder,
+    case: Case,
+    fails: Fails<'_>,
+) -> anyhow::Result<Case> {
+    eprintln!("a failure; making it smaller");
+    let mut case = steps(one_query(case, fails), fails);
+    let mut recordings = 0;
+    loop {
+        let mut smaller = None;
+        for candidate in candidates(&case) {
+            recordings += 1;
+            if recordings > RECORDINGS_MAX {
+                return Ok(case);
+            }
+            if let Some(recorded) = candidate.record(recorder, &case).await?
+                && fails(&recorded)
+            {
+                smaller = Some(recorded);
+                break;
+            }
+        }
+        match smaller {
+            Some(smaller) => case = steps(smaller, fails),
+            None => return Ok(case),
+        }
+    }
+}
+
+/// Only one of the queries.
+fn one_query(case: Case, fails: Fails<'_>) -> Case {
+    for (number, query) in case.queries.iter().enumerate() {
+        let kept = |of: usize| (of == number).then_some(0);
+        let script = case.script.iter().filter_map(|op| {
+            Some(match *op {
+                Op::Begin(of) => Op::Begin(kept(of)?),
+                Op::Read(of) => Op::Read(kept(of)?),
+                Op::Settle(of, back) => Op::Settle(kept(of)?, back),
+                Op::Abandon(of) => Op::Abandon(kept(of)?),
+                other => other,
+            })
+        });
+        let one = Case {
+            queries: vec![query.clone()],
+            script: script.collect(),
+            ..case.clone()
+        };
+        if fails(&one) {
+            return one;
+        }
+    }
+    case
+}
+
+/// Fewer steps: ever smaller parts of the script are left out. Writes stay.
+fn steps(mut case: Case, fails: Fails<'_>) -> Case {
+    let mut part = case.script.len().div_ceil(2);
+    while part > 0 {
+        let mut at = 0;
+        while at < case.script.len() {
+            let end = (at + part).min(case.script.len());
+            let mut script = case.script[..at].to_vec();
+            let kept = case.script[at..end].iter().filter(|op| **op == Op::Write);
+            script.extend(kept);
+            let unchanged = script.len() == end;
+            script.extend_from_slice(&case.script[end..]);
+            let shorter = Case {
+                script,
+                ..case.clone()
+            };
+            if !unchanged && fails(&shorter) {
+                case = shorter;
+            }
+            at = end;
+        }
+        part /= 2;
+    }
+    case
+}
+
+/// Something less in it.
+struct Candidate {
+    plan: Plan,
+    asked: Vec<Asked>,
+    script: Vec<Op>,
+}
+
+impl Candidate {
+    async fn record(self, recorder: &mut Recorder, case: &Case) -> anyhow::Result<Option<Case>> {
+        let writes = self.plan.writes.len();
+        let recorded = recorder
+            .record(&self.plan, &self.asked, Images::Both)
+            .await?;
+        let (mut history, queries) = recorded;
+        if history.writes.len() != writes {
+            return Ok(None); // a write became one without effect: the steps would not fit
+        }
+        // Images that were missing: as many writes are left, they are missing still.
+        if writes == case.history.writes.len() {
+            for (new, old) in history.writes.iter_mut().zip(&case.history.writes) {
+                new.images.clone_from(&old.images);
+            }
+        }
+        Ok(Some(Case {
+            images: case.images,
+            members_max: case.members_max,
+            queries,
+            history,
+            script: self.script,
+        }))
+    }
+}
+
+/// The history as a plan of states.
+fn plan(case: &Case) -> Plan {
+    let document = |raw: &RawDocumentBuf| Document::try_from(&**raw).unwrap_or_default();
+    let writes = case
+        .history
+        .writes
+        .iter()
+        .map(|written| match &written.after {
+            Some(after) => Planned::Replace(document(after)),
+            None => {
+                let id = written.id.as_raw_bson_ref().as_i32().unwrap_or_default();
+                Planned::Delete(id)
+            }
+        });
+    Plan {
+        records: case
+            .history
+            .before
+            .iter()
+            .map(|one| document(one))
+            .collect(),
+        writes: writes.collect(),
+    }
+}
+
+fn candidates(case: &Case) -> Vec<Candidate> {
+    let asked: Vec<Asked> = case.queries.iter().map(|one| one.asked.clone()).collect();
+    let whole = plan(case);
+    let with = {
+        let (asked, script) = (asked.clone(), case.script.clone());
+        move |plan: Plan| Candidate {
+            plan,
+            asked: asked.clone(),
+            script: script.clone(),
+        }
+    };
+    let mut all = Vec::new();
+    // Writes, the last ones first; then in halves of records, then one by one.
+    for at in (0..whole.writes.len()).rev() {
+        let mut plan = whole.clone();
+        plan.writes.remove(at);
+        let mut candidate = with(plan);
+        let mut writes = 0;
+        candidate.script.retain(|op| {
+            writes += usize::from(*op == Op::Write);
+            *op != Op::Write || writes != at + 1
+        });
+        all.push(candidate);
+    }
+    let mut part = whole.records.len().div_ceil(2);
+    while part > 0 {
+        for at in (0..whole.records.len()).step_by(part) {
+            let mut plan = whole.clone();
+            plan.records.drain(at..(at + part).min(plan.records.len()));
+            all.push(with(plan));
+        }
+        part /= 2;
+    }
+    for name in names(&whole) {
+        let mut plan = whole.clone();
+        each_document(&mut plan, |document| drop(document.remove(&name)));
+        all.push(with(plan));
+    }
+    if let [one] = &asked[..] {
+        let filter = Document::try_from(&*one.filter).unwrap_or_default();
+        for smaller in smaller_filters(&filter) {
+            let mut candidate = with(whole.clone());
+            let raw = RawDocumentBuf::try_from(&smaller);
+            candidate.asked[0].filter = raw.unwrap_or_default();
+            all.push(candidate);
+        }
+    }
+    all
+}
+
+fn each_document(plan: &mut Plan, mut change: impl FnMut(&mut Document)) {
+    plan.records.iter_mut().for_each(&mut change);
+    for write in &mut plan.writes {
+        if let Planned::Replace(document) | Planned::Insert(document) = write {
+            change(document);
+        }
+    }
+}
+
+fn names(plan: &Plan) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut plan = plan.clone();
+    each_document(&mut plan, |document| {
+        for name in document.keys() {
+            if name != "_id" && !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+    });
+    names
+}
+
+/// One clause less, at the top or within a list of clauses.
+fn smaller_filters(filter: &Document) -> Vec<Document> {
+    let mut all = Vec::new();
+    for (name, value) in filter {
+        let mut less = filter.clone();
+        less.remove(name);
+        all.push(less);
+        let parts = match value {
+            bson::Bson::Array(clauses) if name.starts_with('$') => clauses.len(),
+            bson::Bson::Document(operators) => operators.len(),
+            _ => 0,
+        };
+        for at in (0..parts).filter(|_| parts > 1) {
+            let mut less = filter.clone();
+            match less.get_mut(name) {
+                Some(bson::Bson::Array(clauses)) => drop(clauses.remove(at)),
+                Some(bson::Bson::Document(operators)) => {
+                    let key = operators.keys().nth(at).cloned();
+                    key.and_then(|key| operators.remove(key));
+                }
+                _ => {}
+            }
+            all.push(less);
+        }
+    }
+    all
+}
