@@ -41,6 +41,8 @@ pub(crate) struct Metrics {
     watermark_age: Seconds,
     invalidation: Seconds,
     active: Gauge,
+    residual: Gauge,
+    atoms: Gauge,
     live: Gauge,
 }
 
@@ -104,6 +106,16 @@ impl Metrics {
             "Active queries, counts and record forms",
             self.active.clone(),
         );
+        r.register(
+            "active_residual",
+            "Active queries that no index finds: every change is held against them",
+            self.residual.clone(),
+        );
+        r.register(
+            "active_atoms",
+            "Different conditions of active queries",
+            self.atoms.clone(),
+        );
         r.register("live", "1 while answers can be cached", self.live.clone());
     }
 
@@ -154,6 +166,8 @@ impl Metrics {
     pub(crate) fn status(&self, status: &Status) {
         self.live.set(i64::from(status.live));
         self.active.set(status.active_queries as i64);
+        self.residual.set(status.coverage.residual as i64);
+        self.atoms.set(status.coverage.atoms as i64);
         self.purges_pending.set(status.purges_pending as i64);
         self.watermark_age.set(match status.watermark_age_ms {
             u64::MAX => f64::INFINITY,

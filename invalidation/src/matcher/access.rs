@@ -76,6 +76,11 @@ impl Chooser<'_> {
         }
     }
 
+    /// Whether there is any, narrow or not.
+    pub(super) fn is_indexable(&self, expr: &Expr<AtomId>) -> bool {
+        self.best(expr).is_some()
+    }
+
     fn best(&self, expr: &Expr<AtomId>) -> Option<Rated> {
         match expr {
             Expr::Is(id) => self.rated(Listed::By(*id)),

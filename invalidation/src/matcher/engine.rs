@@ -20,7 +20,7 @@ use super::atoms::{Atoms, Side};
 use super::entry::{Copies, Entry};
 use super::facts::{Facts, changed};
 use super::index::Index;
-use super::paths::{Paths, RootSet};
+use super::paths::{PathId, Paths, RootSet};
 use super::relation::{In, judge};
 use super::selectivity::Selectivity;
 use super::shapes::{Event, Shapes};
@@ -384,7 +384,13 @@ impl Matcher {
         self.selectivity.turn();
     }
 
-    fn chooser(&self) -> Chooser<'_> {
+    pub(super) fn path_text(&self, path: PathId) -> String {
+        self.paths
+            .path(path)
+            .map_or_else(String::new, |path| path.as_str().to_owned())
+    }
+
+    pub(super) fn chooser(&self) -> Chooser<'_> {
         Chooser {
             atoms: &self.atoms,
             paths: &self.paths,

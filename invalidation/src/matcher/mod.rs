@@ -9,6 +9,7 @@ mod access;
 mod atoms;
 mod engine;
 mod entry;
+mod explain;
 mod facts;
 mod index;
 mod outstanding;
@@ -32,6 +33,7 @@ use crate::registry::{Collection, Touched};
 pub use engine::{Coverage, Happened, Matcher, QueryId, Work};
 pub(crate) use entry::Entry;
 pub use entry::Shown;
+pub use explain::{Access, Explanation, NotIndexed};
 pub use watch::{Shape, View, Watch};
 pub use window::{End, Window};
 

@@ -28,7 +28,7 @@ use crate::ingest::port::Source;
 use crate::matcher::Shown;
 use crate::purge::Outbox;
 use crate::purge::port::Purger;
-use crate::registry::{Images, Refused, Registry, Resource};
+use crate::registry::{Explained, Images, Refused, Registry, Resource};
 use crate::sketch::port::{Read, Scope, Settled, SketchError, SketchStore, Start};
 use crate::telemetry::Metrics;
 
@@ -167,6 +167,15 @@ impl Pipeline {
     /// What the change feed says about a collection; [`Images::AfterOnly`] until told.
     pub fn declare(&self, namespace: &Namespace, images: Images) {
         self.inner.registry.lock().declare(namespace, images);
+    }
+
+    /// How the matcher finds a query; `None`: a record, which is found by its key.
+    ///
+    /// # Errors
+    /// [`NotCached::Undecidable`].
+    pub fn explain(&self, resource: &Resource) -> Result<Option<Explained>, NotCached> {
+        let explained = self.inner.registry.lock().explain(resource);
+        explained.map_err(|_| NotCached::Undecidable)
     }
 
     /// Whether an answer that this process keeps may be handed out again: its changes come in and reach the sketch.
@@ -313,6 +322,7 @@ impl Inner {
             watermark_age_ms: state.age_ms(now).unwrap_or(u64::MAX),
             invalidation_ms: state.invalidation_ms(self.outbox.invalidation_ms(), now),
             active_queries: self.registry.lock().len(),
+            coverage: self.registry.lock().coverage(),
             purges_pending: self.outbox.pending(),
         }
     }

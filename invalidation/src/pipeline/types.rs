@@ -5,7 +5,7 @@ use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::time::Position;
 
-use crate::matcher::Window;
+use crate::matcher::{Coverage, Window};
 
 /// What was read.
 #[derive(Clone, Debug)]
@@ -99,6 +99,8 @@ pub struct Status {
     pub invalidation_ms: u32,
     /// Active queries.
     pub active_queries: usize,
+    /// How many of them the matcher's index finds.
+    pub coverage: Coverage,
     /// Purges not confirmed yet.
     pub purges_pending: usize,
 }

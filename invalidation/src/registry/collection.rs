@@ -11,7 +11,7 @@ use freshet_core::time::{Moment, Position};
 use hashbrown::HashTable;
 
 use super::{Images, Resource, Watched};
-use crate::matcher::{Entry, Happened, Matcher, QueryId};
+use crate::matcher::{Coverage, Entry, Happened, Matcher, QueryId};
 
 /// The collection.
 #[derive(Debug, Default)]
@@ -140,6 +140,11 @@ impl Collection {
             })
         });
         touched.collect()
+    }
+
+    /// How many queries there are, and how many the index does not find.
+    pub(super) fn coverage(&self) -> Coverage {
+        self.matcher.coverage()
     }
 
     /// Queries that failed so far and were taken for touched.
