@@ -3,6 +3,7 @@
 
 mod collection;
 mod due;
+mod outlook;
 mod watched;
 mod worth;
 
@@ -202,6 +203,17 @@ impl Registry {
     /// # Errors
     /// There is none. A query that is asked for often may have made another one retire: then there will be.
     fn make_room(&mut self, resource: &Resource, now: Moment) -> Result<(), Refused> {
+        self.room(resource, now).inspect_err(|refused| {
+            if *refused == Refused::Full {
+                let wanted = f32::from(self.demand.ask(&resource.key));
+                self.retire_below(wanted, now);
+            }
+        })
+    }
+
+    /// # Errors
+    /// There is none.
+    fn room(&mut self, resource: &Resource, now: Moment) -> Result<(), Refused> {
         let of_database = self.by_database.get(resource.namespace.db());
         if of_database.is_some_and(|count| *count >= self.limits.database_active_max) {
             return Err(Refused::Quota);
@@ -214,12 +226,10 @@ impl Registry {
             return Ok(());
         }
         self.sweep(now);
-        if self.active < limit {
-            return Ok(());
+        match self.active < limit {
+            true => Ok(()),
+            false => Err(Refused::Full),
         }
-        let wanted = f32::from(self.demand.ask(&resource.key));
-        self.retire_below(wanted, now);
-        Err(Refused::Full)
     }
 
     /// Lets the least of some queries retire if it is worth less.
