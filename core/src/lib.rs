@@ -3,6 +3,7 @@
 //!
 //! Nothing here does I/O, reads a clock or draws random numbers: time and randomness are arguments.
 
+pub mod aggregate;
 pub mod change;
 pub mod freshness;
 pub mod key;

@@ -207,7 +207,7 @@ fn revive(namespace: &Namespace, key: &Key) -> Option<Resource> {
     let asked = Asked::parse(Route::parse(path).ok()?, &parse_params(query).ok()?).ok()?;
     let same =
         asked.key() == *key && asked.namespace() == namespace && asked.database_only().is_none();
-    same.then(|| asked.resource(key.clone()))
+    same.then(|| asked.resource(key.clone()).ok()).flatten()
 }
 
 /// Every node of every configured edge.

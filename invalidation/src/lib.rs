@@ -18,4 +18,4 @@ pub use matcher::{End, Shape, View, Watch, Window};
 pub use pipeline::{
     Answer, Connect, NotCached, Parts, Pipeline, Revive, Settings, Status, Ticket, Tier,
 };
-pub use registry::{Explained, Images, Resource, Watched};
+pub use registry::{Explained, Images, Join, Resource, Watched};

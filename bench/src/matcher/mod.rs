@@ -194,6 +194,7 @@ fn add(matcher: &mut Matcher, asked: Asked) -> anyhow::Result<u32> {
     let shown = Shown {
         members: None,
         window: asked.window,
+        joined: Vec::new(),
     };
     matcher.settle(id, &shown, Position(1), 0, Moment(u64::MAX));
     Ok(id)
@@ -319,9 +320,9 @@ fn latency(
 ) -> anyhow::Result<Histogram<u64>> {
     eprintln!("latency at {rate:.0} writes/s");
     let writes = writes(seed, queries);
-    writes
-        .iter()
-        .for_each(|(before, after)| drop(touched(&mut matcher, before, after)));
+    writes.iter().for_each(|(before, after)| {
+        touched(&mut matcher, before, after);
+    });
     let mut histogram = Histogram::new(3)?;
     let start = Instant::now();
     for (index, (before, after)) in writes.iter().cycle().enumerate() {
@@ -366,9 +367,9 @@ fn residual(seed: u64, seconds: Duration) -> anyhow::Result<Residual> {
     let (mut ours, mut theirs) = (vec![], vec![]);
     for _ in 0..5 {
         ours.push(rate(seconds / 5, QUERIES, || {
-            inserted
-                .iter()
-                .for_each(|after| drop(touched(&mut matcher, &Image::Absent, after)));
+            inserted.iter().for_each(|after| {
+                touched(&mut matcher, &Image::Absent, after);
+            });
             inserted.len()
         }));
         theirs.push(rate(seconds / 5, QUERIES, || {

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::aggregate::PipelineErrorKind;
+
 /// Which rule a filter breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -78,6 +80,10 @@ pub enum QueryErrorKind {
     Json,
     /// The filter is refused.
     Filter(FilterErrorKind),
+    /// The pipeline is refused.
+    Pipeline(PipelineErrorKind),
+    /// A parameter that the request cannot do without.
+    MissingParameter,
     /// Not a decimal integer without sign, fraction or leading zeros.
     Integer,
     /// An integer outside its range.

@@ -18,7 +18,7 @@ pub use filter::{
 };
 pub use parameter::PathError;
 pub use projection::{Projection, ProjectionError};
-pub use request::{CountQuery, Query, RecordRequest, Rep, View};
+pub use request::{AggregateQuery, CountQuery, Query, RecordRequest, Rep, View};
 pub use sort::{Direction, Sort, SortError, SortField};
 
 /// Documents a query answers when it names no `limit`.
@@ -40,4 +40,5 @@ pub const SORT_FIELDS_MAX: usize = 32;
 /// The most paths of `fields`.
 pub const PROJECTION_PATHS_MAX: usize = 200;
 
-pub(crate) use filter::{integer, truncated};
+pub(crate) use filter::{check_allowed, integer, truncated};
+pub(crate) use parameter::check_path;

@@ -23,8 +23,8 @@ pub enum PathError {
     TooLong,
 }
 
-/// Checks a path of `sort` or `fields`.
-pub(super) fn check_path(path: &str) -> Result<(), PathError> {
+/// Checks a path of `sort` or `fields`, or of a pipeline's stage.
+pub(crate) fn check_path(path: &str) -> Result<(), PathError> {
     if path.contains('\0') {
         return Err(PathError::Nul);
     }

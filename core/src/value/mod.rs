@@ -6,7 +6,7 @@ pub mod compare;
 pub mod decimal;
 pub mod ejson;
 pub mod id;
-mod json;
+pub(crate) mod json;
 pub mod number;
 pub mod order_key;
 pub mod path;

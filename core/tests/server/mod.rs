@@ -70,6 +70,38 @@ impl Server {
         cursor.with_type::<RawDocumentBuf>().try_collect().await
     }
 
+    /// What a pipeline answers.
+    pub async fn aggregate(
+        &self,
+        collection: &str,
+        stages: &[RawDocumentBuf],
+    ) -> Result<Vec<RawDocumentBuf>, Error> {
+        let stages: RawArrayBuf = stages.iter().cloned().collect();
+        let command = rawdoc! {
+            "aggregate": collection,
+            "pipeline": stages,
+            "cursor": { "batchSize": 10_000 },
+        };
+        let cursor = self.0.run_raw_cursor_command(command).await?;
+        cursor.with_type::<RawDocumentBuf>().try_collect().await
+    }
+
+    /// Puts a document in place of the one with its id, or takes that away.
+    pub async fn put(&self, collection: &str, id: i32, document: Option<&RawDocumentBuf>) {
+        let collection = self.0.collection::<RawDocumentBuf>(collection);
+        let by_id = bson::doc! { "_id": id };
+        match document {
+            Some(document) => drop(
+                collection
+                    .replace_one(by_id, document)
+                    .upsert(true)
+                    .await
+                    .unwrap(),
+            ),
+            None => drop(collection.delete_one(by_id).await.unwrap()),
+        }
+    }
+
     /// The ids of the documents that match, ascending. Ids are 32-bit integers.
     pub async fn ids(&self, collection: &str, filter: &RawDocumentBuf) -> Result<Vec<i32>, Error> {
         let find = Find {

@@ -1,11 +1,14 @@
 //! What a read asks for, in canonical form: one key per question, however it was spelled.
 
+use freshet_core::aggregate::{ANSWER_DOCUMENTS_MAX, Pipeline};
 use freshet_core::freshness::ResourceKind;
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::notification::Representation;
-use freshet_core::query::{CountQuery, Filter, Query, QueryError, RecordRequest, View};
-use freshet_invalidation::{Resource, Watch, Watched};
+use freshet_core::query::{
+    AggregateQuery, CountQuery, Filter, Query, QueryError, RecordRequest, View,
+};
+use freshet_invalidation::{Join, NotCached, Resource, Watch, Watched};
 
 use crate::auth::access::Rule;
 use crate::config::settings::DatabaseOnly;
@@ -21,6 +24,8 @@ pub enum Asked {
     Query(Box<Query>),
     /// For a count.
     Count(CountQuery),
+    /// For what a pipeline makes of a collection.
+    Aggregate(Box<AggregateQuery>),
 }
 
 impl Asked {
@@ -37,6 +42,8 @@ impl Asked {
                 Query::parse(&namespace, params).map(|query| Asked::Query(Box::new(query)))
             }
             Route::Count(namespace) => CountQuery::parse(&namespace, params).map(Asked::Count),
+            Route::Aggregate(namespace) => AggregateQuery::parse(&namespace, params)
+                .map(|aggregate| Asked::Aggregate(Box::new(aggregate))),
             _ => return Err(Problem::no_such_path()),
         }
         .map_err(refused)
@@ -49,6 +56,7 @@ impl Asked {
             Asked::Record(record) => &record.namespace,
             Asked::Query(query) => &query.namespace,
             Asked::Count(count) => &count.namespace,
+            Asked::Aggregate(aggregate) => &aggregate.namespace,
         }
     }
 
@@ -59,6 +67,7 @@ impl Asked {
             Asked::Record(record) => record.key(),
             Asked::Query(query) => query.key(),
             Asked::Count(count) => count.key(),
+            Asked::Aggregate(aggregate) => aggregate.key(),
         }
     }
 
@@ -74,7 +83,23 @@ impl Asked {
     /// The operator that only the database can decide, if the filter has one.
     #[must_use]
     pub fn database_only(&self) -> Option<&'static str> {
-        self.filter().and_then(Filter::database_only)
+        match self {
+            Asked::Aggregate(aggregate) => aggregate.pipeline.database_only(),
+            _ => self.filter().and_then(Filter::database_only),
+        }
+    }
+
+    /// The other collections that the answer shows documents of.
+    #[must_use]
+    pub fn joined(&self) -> Vec<Namespace> {
+        let Asked::Aggregate(aggregate) = self else {
+            return Vec::new();
+        };
+        let joined = aggregate.pipeline.joined_collections();
+        joined
+            .iter()
+            .filter_map(|from| Namespace::new(aggregate.namespace.db(), from).ok())
+            .collect()
     }
 
     /// What the collection's rule limits further than the protocol does.
@@ -86,7 +111,23 @@ impl Asked {
             && rule.database_only == DatabaseOnly::Deny
         {
             let detail = format!("{operator} is not allowed on this collection");
-            return Err(Problem::malformed(detail).of_parameter("filter"));
+            let parameter = match self {
+                Asked::Aggregate(_) => "pipeline",
+                _ => "filter",
+            };
+            return Err(Problem::malformed(detail).of_parameter(parameter));
+        }
+        if let Asked::Aggregate(aggregate) = self {
+            let documents_max = aggregate.pipeline.documents_max();
+            if rule.limit_max < ANSWER_DOCUMENTS_MAX
+                && documents_max.is_none_or(|most| most > u64::from(rule.limit_max))
+            {
+                let detail = format!(
+                    "this collection answers at most {} documents: end the pipeline with $limit",
+                    rule.limit_max
+                );
+                return Err(Problem::malformed(detail).of_parameter("pipeline"));
+            }
         }
         if let Asked::Query(query) = self {
             if query.limit > rule.limit_max {
@@ -105,24 +146,43 @@ impl Asked {
     }
 
     /// The question as the matcher watches it.
-    #[must_use]
-    pub fn resource(&self, key: Key) -> Resource {
+    ///
+    /// # Errors
+    /// What it does not watch.
+    pub fn resource(&self, key: Key) -> Result<Resource, NotCached> {
         let watched = match self {
             Asked::Record(_) => Watched::Record,
             Asked::Query(query) => Watched::Query(watch(query)),
             Asked::Count(count) => Watched::Query(Watch::count(count.filter.clone())),
+            Asked::Aggregate(aggregate) => Watched::Query(aggregated(&aggregate.pipeline)?),
         };
-        Resource {
+        Ok(Resource {
             namespace: self.namespace().clone(),
             key,
             watched,
+            joins: self.joins(),
             hinted: false,
-        }
+        })
+    }
+
+    /// The other sides of its joins.
+    fn joins(&self) -> Vec<Join> {
+        let Asked::Aggregate(aggregate) = self else {
+            return Vec::new();
+        };
+        let lookups = aggregate.pipeline.lookups().into_iter();
+        let joins = lookups.filter_map(|lookup| {
+            Some(Join {
+                from: Namespace::new(aggregate.namespace.db(), &lookup.from).ok()?,
+                field: lookup.foreign_field,
+            })
+        });
+        joins.collect()
     }
 
     fn filter(&self) -> Option<&Filter> {
         match self {
-            Asked::Record(_) => None,
+            Asked::Record(_) | Asked::Aggregate(_) => None,
             Asked::Query(query) => Some(&query.filter),
             Asked::Count(count) => Some(&count.filter),
         }
@@ -148,6 +208,15 @@ pub fn refused(error: QueryError) -> Problem {
     } else {
         problem.at(error.pointer)
     }
+}
+
+/// C14: exactly, or not at all.
+fn aggregated(pipeline: &Pipeline) -> Result<Watch, NotCached> {
+    if pipeline.order_matters() {
+        return Err(NotCached::Order);
+    }
+    let filter = pipeline.leading_filter().ok_or(NotCached::Undecidable)?;
+    Ok(Watch::aggregate(filter, Some(pipeline.dependencies())))
 }
 
 fn watch(query: &Query) -> Watch {

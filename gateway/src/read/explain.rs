@@ -18,11 +18,11 @@ use serde_json::value::RawValue;
 
 use super::asked::{Asked, representation};
 use super::fetch::{Fetched, fetch};
-use super::path::{granted, shareable};
+use super::path::{declare, granted, shareable};
 use super::permit::{Permitted, permit};
 use super::reason::Reason;
 use crate::app::App;
-use crate::auth::access::Scope;
+use crate::auth::access::{Rule, Scope};
 use crate::error::{Kind, Problem};
 use crate::respond::{self, Reply};
 use crate::route::{Params, Route, parse_params};
@@ -48,9 +48,17 @@ struct Explanation<'a> {
 struct Matcher {
     active: bool,
     indexed_by: Vec<Place>,
+    /// The other sides, where it is touched as well.
+    joins: Vec<Joined>,
     share: f64,
     not_indexed: Option<&'static str>,
     advice: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Joined {
+    from: String,
+    field: String,
 }
 
 #[derive(Serialize)]
@@ -83,7 +91,7 @@ struct Life {
 
 #[derive(Serialize)]
 struct Answered {
-    items: usize,
+    items: Option<usize>,
     more: bool,
     bytes: usize,
 }
@@ -105,37 +113,36 @@ pub async fn read(
     params: &Params,
     headers: &HeaderMap,
 ) -> Result<Reply, Problem> {
-    let Permitted { asked, rule, scope } =
-        permit(app, Route::Collection(namespace), params, headers).await?;
+    let route = match params.iter().any(|(name, _)| name == "pipeline") {
+        true => Route::Aggregate(namespace),
+        false => Route::Collection(namespace),
+    };
+    let Permitted { asked, rule, scope } = permit(app, route, params, headers).await?;
     let key = asked.key();
     let fetched = fetch(app, &asked, app.pipeline.position()).await?;
-    let mut resource = asked.resource(key.clone());
-    resource.hinted = rule.hinted;
 
-    let watched = watched(app, &asked, scope, &resource).await;
-    let (life, given) = match &watched {
-        Ok(_) => {
+    let (mut matcher, mut lifetimes) = (None, None);
+    let reason = match watched(app, &asked, scope, rule, &key).await {
+        Err(reason) => Some(reason),
+        Ok((resource, found)) => {
             let (policy, explained) = app.pipeline.explain_lifetimes(&resource, &fetched.members);
             let given = granted(policy.lifetimes(explained.expected_ms), rule);
-            (Some(life(&policy, &explained, given)), given)
+            matcher = found.map(|found| how_found(&resource, found));
+            lifetimes = Some(life(&policy, &explained, given));
+            obstacle(app, &resource, given).err()
         }
-        Err(_) => (None, Lifetimes::ZERO),
-    };
-    let reason = match &watched {
-        Err(reason) => Some(*reason),
-        Ok(_) => obstacle(app, &resource, given).err(),
     };
     let surrogates = resource_surrogates(asked.kind(), asked.namespace(), &key);
     let explanation = Explanation {
         key: key.as_str(),
         hash: key.hash().to_string(),
         surrogate_keys: surrogates.iter().map(ToString::to_string).collect(),
-        query: canonical(&key)?,
+        query: canonical(&asked, &key)?,
         cacheable: reason.is_none(),
         reason: reason.map(Reason::word),
         advice: reason.map(Reason::advice),
-        matcher: watched.ok().flatten().map(matcher),
-        lifetimes: life,
+        matcher,
+        lifetimes,
         result: answered(&asked, &fetched),
         representation: represented(&asked),
     };
@@ -145,16 +152,20 @@ pub async fn read(
     Ok(respond::private_body(StatusCode::OK, respond::JSON, body))
 }
 
-/// How the matcher finds it, where it could be watched at all.
+/// What would be watched, and how the matcher finds it.
 async fn watched(
     app: &App,
     asked: &Asked,
     scope: Scope,
-    resource: &Resource,
-) -> Result<Option<Explained>, Reason> {
+    rule: &Rule,
+    key: &Key,
+) -> Result<(Resource, Option<Explained>), Reason> {
     shareable(asked, scope)?;
-    app.declare(asked.namespace()).await?;
-    Ok(app.pipeline.explain(resource)?)
+    let mut resource = asked.resource(key.clone())?;
+    resource.hinted = rule.hinted;
+    declare(app, &resource).await?;
+    let found = app.pipeline.explain(&resource)?;
+    Ok((resource, found))
 }
 
 /// What keeps an answer that is read now out of the caches.
@@ -171,11 +182,15 @@ fn obstacle(app: &App, resource: &Resource, given: Lifetimes) -> Result<(), Reas
     }
 }
 
-fn matcher(explained: Explained) -> Matcher {
+fn how_found(resource: &Resource, explained: Explained) -> Matcher {
     let Explained {
         active,
         explanation,
     } = explained;
+    let joins = resource.joins.iter().map(|join| Joined {
+        from: join.from.collection().to_owned(),
+        field: join.field.to_string(),
+    });
     let places = explanation.by.into_iter().map(|access| Place {
         path: access.path,
         kind: access.kind,
@@ -183,6 +198,7 @@ fn matcher(explained: Explained) -> Matcher {
     Matcher {
         active,
         indexed_by: places.collect(),
+        joins: joins.collect(),
         share: explanation.share,
         not_indexed: explanation.not_indexed.map(NotIndexed::word),
         advice: explanation.not_indexed.map(|why| match why {
@@ -223,12 +239,12 @@ fn life(policy: &ttl::Policy, explained: &ttl::Explained, given: Lifetimes) -> L
 fn answered(asked: &Asked, fetched: &Fetched) -> Answered {
     let read = fetched.members.len();
     let items = match asked {
-        Asked::Query(query) => read.min(query.limit as usize),
-        _ => read,
+        Asked::Query(query) => Some(read.min(query.limit as usize)),
+        _ => None,
     };
     Answered {
         items,
-        more: read > items,
+        more: items.is_some_and(|items| read > items),
         bytes: fetched.body.len(),
     }
 }
@@ -253,7 +269,7 @@ fn represented(asked: &Asked) -> Option<Represented> {
 }
 
 /// The parameters in canonical form, defaults included.
-fn canonical(key: &Key) -> Result<BTreeMap<&'static str, Box<RawValue>>, Problem> {
+fn canonical(asked: &Asked, key: &Key) -> Result<BTreeMap<&'static str, Box<RawValue>>, Problem> {
     let query = key.as_str().split_once('?').map(|(_, query)| query);
     let given = parse_params(query)?;
     let raw = |text: String| {
@@ -261,7 +277,11 @@ fn canonical(key: &Key) -> Result<BTreeMap<&'static str, Box<RawValue>>, Problem
             Problem::new(Kind::Internal, "a key that cannot be read").because(error.to_string())
         })
     };
-    PARAMETERS
+    let known: &[_] = match asked {
+        Asked::Aggregate(_) => &OF_AGGREGATE,
+        _ => &OF_QUERY,
+    };
+    known
         .iter()
         .filter_map(|(name, default, is_json)| {
             let given = given.iter().find(|(known, _)| known == name);
@@ -278,8 +298,11 @@ fn canonical(key: &Key) -> Result<BTreeMap<&'static str, Box<RawValue>>, Problem
         .collect()
 }
 
-/// The parameters of a query: name, default, whether the text is JSON itself.
-const PARAMETERS: [(&str, &str, bool); 8] = [
+/// A parameter: its name, its default, whether the text is JSON itself.
+type Known = (&'static str, &'static str, bool);
+
+const OF_AGGREGATE: [Known; 2] = [("pipeline", "[]", true), ("rep", "relaxed", false)];
+const OF_QUERY: [Known; 8] = [
     ("after", "", false),
     ("fields", "", false),
     ("filter", "{}", true),

@@ -1,15 +1,16 @@
 //! Asks the database, and writes what came into the bytes that are sent.
 
-use bson::{RawDocument, RawDocumentBuf};
+use bson::{RawBson, RawDocument, RawDocumentBuf};
 use bytes::Bytes;
+use freshet_core::aggregate::{ANSWER_DOCUMENTS_MAX, local_values};
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::notification::Representation;
-use freshet_core::query::{Query, Rep};
+use freshet_core::query::{AggregateQuery, Query, Rep};
 use freshet_core::time::Position;
 use freshet_core::value::ejson::{self, Mode};
 use freshet_core::value::id::RecordId;
-use freshet_core::value::sort::{SortKey, digest_of_key, sort_key};
+use freshet_core::value::sort::{Pattern, SortKey, digest_of_key, sort_key};
 use freshet_invalidation::{End, Window};
 
 use super::asked::{Asked, representation};
@@ -28,6 +29,8 @@ pub struct Fetched {
     pub members: Vec<Key>,
     /// Where a query's answer begins and ends.
     pub window: Window,
+    /// Of each join the local values that were looked for; `None`: not known.
+    pub joined: Vec<Option<Vec<RawBson>>>,
 }
 
 /// Reads at or after `from`.
@@ -55,6 +58,7 @@ pub async fn fetch(app: &App, asked: &Asked, from: Position) -> Result<Fetched, 
                     position: got.position,
                     members: Vec::new(),
                     window: Window::default(),
+                    joined: Vec::new(),
                 })
             }
             Asked::Query(query) => find(app, query, from).await,
@@ -66,13 +70,60 @@ pub async fn fetch(app: &App, asked: &Asked, from: Position) -> Result<Fetched, 
                     position: counted.position,
                     members: Vec::new(),
                     window: Window::default(),
+                    joined: Vec::new(),
                 })
             }
+            Asked::Aggregate(query) => aggregate(app, query, from).await,
         }
     };
     tokio::time::timeout(app.settings.limits.read_timeout, reading)
         .await
         .map_err(|_| Problem::new(Kind::Unavailable, "the database did not answer in time"))?
+}
+
+/// The plan lets one document more through than may be answered: that one says that there are too many.
+async fn aggregate(app: &App, query: &AggregateQuery, from: Position) -> Result<Fetched, Problem> {
+    let plan = query.pipeline.plan();
+    let found = app.store.aggregate(&query.namespace, &plan, from).await?;
+    if found.documents.len() > ANSWER_DOCUMENTS_MAX as usize {
+        let detail = format!(
+            "the answer has more than {ANSWER_DOCUMENTS_MAX} documents: end the pipeline with $limit"
+        );
+        return Err(Problem::malformed(detail).of_parameter("pipeline"));
+    }
+    Ok(Fetched {
+        body: items(found.documents.iter(), query.rep),
+        position: found.position,
+        members: Vec::new(),
+        window: Window::default(),
+        joined: joined(app, query, from).await?,
+    })
+}
+
+fn witness(document: &RawDocument, pattern: &Pattern) -> Option<u64> {
+    Some(digest_of_key(&sort_key(document, pattern).ok()?))
+}
+
+/// The local values of each join. They are read after the answer: a write in between that brings others in is one of
+/// the answer's own records, and touches it.
+async fn joined(
+    app: &App,
+    query: &AggregateQuery,
+    from: Position,
+) -> Result<Vec<Option<Vec<RawBson>>>, Problem> {
+    let mut all = Vec::new();
+    for lookup in query.pipeline.lookups() {
+        let values = match query.pipeline.local_values_pipeline(&lookup) {
+            Some(pipeline) => {
+                let plan = pipeline.plan();
+                let found = app.store.aggregate(&query.namespace, &plan, from).await?;
+                local_values(found.documents.iter())
+            }
+            None => None,
+        };
+        all.push(values);
+    }
+    Ok(all)
 }
 
 /// One more than asked for: whether it is there decides whether there is a next page.
@@ -101,6 +152,7 @@ async fn find(app: &App, query: &Query, from: Position) -> Result<Fetched, Probl
         position: found.position,
         members,
         window: window(query, &found.documents),
+        joined: Vec::new(),
     })
 }
 
@@ -108,8 +160,7 @@ async fn find(app: &App, query: &Query, from: Position) -> Result<Fetched, Probl
 /// its part of it unknown.
 fn window(query: &Query, documents: &Documents) -> Window {
     let pattern = query.sort.pattern();
-    let key = |document| sort_key(document, &pattern).ok();
-    let place = |document: &RawDocument| SortKey::of(&key(document)?);
+    let place = |document: &RawDocument| SortKey::of(&sort_key(document, &pattern).ok()?);
     let limit = query.limit as usize;
     let first = documents
         .iter()
@@ -119,7 +170,7 @@ fn window(query: &Query, documents: &Documents) -> Window {
         let mut last_two = documents.iter().skip(limit.saturating_sub(1));
         Some(End {
             last: place(last_two.next()?)?,
-            witness: key(last_two.next()?).map(|key| digest_of_key(&key)),
+            witness: witness(last_two.next()?, &pattern),
         })
     });
     Window {
@@ -182,8 +233,12 @@ pub fn document_body(document: &RawDocument, rep: Rep) -> Bytes {
 /// Several documents as the body of an insert's answer.
 #[must_use]
 pub fn items_body(documents: &[RawDocumentBuf], rep: Rep) -> Bytes {
+    items(documents.iter().map(|document| &**document), rep)
+}
+
+fn items<'d>(documents: impl Iterator<Item = &'d RawDocument>, rep: Rep) -> Bytes {
     let mut body = b"{\"items\":[".to_vec();
-    for (index, document) in documents.iter().enumerate() {
+    for (index, document) in documents.enumerate() {
         if index > 0 {
             body.push(b',');
         }

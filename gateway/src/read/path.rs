@@ -6,7 +6,7 @@ use std::sync::Arc;
 use freshet_core::freshness::Lifetimes;
 use freshet_core::key::Key;
 use freshet_core::time::Ttl;
-use freshet_invalidation::{Answer as Read, NotCached, Ticket};
+use freshet_invalidation::{Answer as Read, NotCached, Resource, Ticket};
 
 use super::answer::{self, Wanted};
 use super::asked::Asked;
@@ -77,6 +77,7 @@ pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
         lifetimes,
         members: &fetched.members,
         window: fetched.window.clone(),
+        joined: fetched.joined.clone(),
     };
     if let Err(no) = app.pipeline.settle(ticket, read).await {
         app.metrics.not_cached(no.into());
@@ -107,14 +108,27 @@ pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
 
 /// Registers what is asked for (C1), as far as the change feed tells all about it (C14).
 async fn begin(app: &App, asked: &Asked, rule: &Rule, key: &Key) -> Result<Ticket, NotCached> {
-    let mut resource = asked.resource(key.clone());
+    let mut resource = asked.resource(key.clone())?;
     resource.hinted = rule.hinted;
-    let shape = app.declare(asked.namespace()).await?;
+    let shape = declare(app, &resource).await?;
     let ticket = app.pipeline.begin(resource)?;
     match ticket.shape == shape {
         true => Ok(ticket),
         false => Err(NotCached::InvalidatedMeanwhile),
     }
+}
+
+/// Tells what the change feed says about the collections that an answer is read from.
+///
+/// # Errors
+/// `Undecidable`.
+pub(super) async fn declare(app: &App, resource: &Resource) -> Result<u64, NotCached> {
+    // One shape for all: whoever declares last sees what happened since the first.
+    let mut shape = app.declare(&resource.namespace).await?;
+    for join in &resource.joins {
+        shape = shape.min(app.declare(&join.from).await?);
+    }
+    Ok(shape)
 }
 
 /// Whether an answer can still be handed over within F of its settling (C5).

@@ -56,9 +56,19 @@ pub fn check<'a>(
     is_stored: bool,
     headers: &HeaderMap,
 ) -> Result<Permitted<'a>, Problem> {
-    let (rule, scope) = app.access.check(asked.namespace(), Right::Read, headers)?;
+    let (rule, mut scope) = app.access.check(asked.namespace(), Right::Read, headers)?;
+    let mut refused = only_stored(rule, &asked) && !is_stored;
+    for joined in asked.joined() {
+        let (of_joined, scope_of_joined) = app.access.check(&joined, Right::Read, headers)?;
+        // One private part makes the whole private.
+        if scope_of_joined == Scope::Private {
+            scope = Scope::Private;
+        }
+        // A join asks for whatever the pipeline says.
+        refused |= of_joined.queries == Queries::Stored;
+    }
     asked.check(rule)?;
-    if only_stored(rule, &asked) && !is_stored {
+    if refused {
         let detail =
             "only stored queries are answered on this collection, asked for as ?qid={hash}";
         return Err(Problem::new(Kind::Forbidden, detail));

@@ -72,6 +72,9 @@ fn of_pipeline(no: NotCached) -> &'static str {
         NotCached::Undecidable => {
             "Whether a change touches it cannot be decided exactly as the database does: an operator that is not watched, a view, a time series, a collation, or a collection that is not there yet."
         }
+        NotCached::Order => {
+            "The answer shows an order that nothing decides: after $unwind, or once _id is hidden or computed, a $sort leaves ties open. Sort before that, or $group in between."
+        }
         NotCached::Capacity => {
             "As many queries are watched as may be. Raise `policy.active_max`, or set `hinted = true` for the collections that matter most."
         }

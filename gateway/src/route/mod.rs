@@ -21,6 +21,8 @@ pub enum Route {
     Record(Namespace, RecordId),
     /// A count.
     Count(Namespace),
+    /// An aggregation.
+    Aggregate(Namespace),
     /// A query in a body.
     QueryBody(Namespace),
     /// Why a query is or is not cached.
@@ -76,7 +78,11 @@ impl Route {
             Route::Record(..) => "GET, HEAD, PUT, PATCH, DELETE, OPTIONS",
             Route::QueryBody(_) => "POST, OPTIONS",
             Route::Stored(..) => "PUT, DELETE, OPTIONS",
-            Route::Count(_) | Route::Explain(_) | Route::Sketch(_) | Route::Operation(_) => READ,
+            Route::Count(_)
+            | Route::Aggregate(_)
+            | Route::Explain(_)
+            | Route::Sketch(_)
+            | Route::Operation(_) => READ,
             Route::Later(_, allow) => allow,
         }
     }
@@ -96,6 +102,7 @@ impl Route {
             Route::Collection(_) => "collection",
             Route::Record(..) => "record",
             Route::Count(_) => "count",
+            Route::Aggregate(_) => "aggregate",
             Route::QueryBody(_) => "query-body",
             Route::Explain(_) => "explain",
             Route::Stored(..) => "stored-query",
@@ -140,7 +147,7 @@ fn below_collection(namespace: Namespace, last: &str) -> Result<Route, Problem> 
         "_count" => Ok(Route::Count(namespace)),
         "_query" => Ok(Route::QueryBody(namespace)),
         "_live" => Ok(Route::Later("a live query", READ)),
-        "_aggregate" => Ok(Route::Later("an aggregation", READ)),
+        "_aggregate" => Ok(Route::Aggregate(namespace)),
         "_explain" => Ok(Route::Explain(namespace)),
         "" => Err(Problem::no_such_path()),
         _ if last.starts_with('_') => Err(Problem::no_such_path()),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use freshet_core::aggregate::Plan;
 use freshet_core::name::Namespace;
 use freshet_core::time::Position;
 use freshet_invalidation::ingest::port::Source;
@@ -50,14 +51,14 @@ pub trait Store: Send + Sync {
         at_least: Position,
     ) -> Result<Counted, StoreError>;
 
-    /// Runs a read-only aggregation pipeline; the caller has checked its stages.
+    /// Runs an aggregation pipeline as it was planned, over one state of the database.
     ///
     /// # Errors
-    /// [`StoreError`]; `Unsupported` where the adapter has no aggregation.
+    /// [`StoreError`]; `Unsupported` where the adapter cannot give MongoDB's answer exactly.
     async fn aggregate(
         &self,
         namespace: &Namespace,
-        pipeline: &[RawDocumentBuf],
+        pipeline: &Plan,
         at_least: Position,
     ) -> Result<Found, StoreError>;
 

@@ -1,5 +1,6 @@
 //! The gateway from outside: the real binary, over HTTP, against `docs/protocol.md`.
 
+mod aggregates;
 mod caching;
 mod commands;
 mod errors;

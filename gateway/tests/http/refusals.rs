@@ -233,7 +233,6 @@ async fn what_is_not_answered_yet_is_501() {
     let server = Server::start(&[]);
     for (method, target) in [
         ("GET", "/v1/db/c/_live"),
-        ("GET", "/v1/db/c/_aggregate?pipeline=%5B%5D"),
         ("GET", "/v1/db/c/_explain"),
         ("POST", "/v1/db/_transactions"),
         ("PUT", "/v1/db/_queries/0123456789abcdef0123456789abcdef"),

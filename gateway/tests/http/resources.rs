@@ -247,6 +247,7 @@ async fn operations() {
         "/v1/{db}/{collection}",
         "/v1/{db}/{collection}/{id}",
         "/v1/{db}/{collection}/_count",
+        "/v1/{db}/{collection}/_aggregate",
         "/v1/{db}/{collection}/_query",
         "/v1/{db}/_sketch",
         "/healthz",

@@ -8,7 +8,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use foldhash::fast::FixedState;
 use freshet_core::change::Image;
 use freshet_core::key::Key;
-use freshet_core::name::Namespace;
 use freshet_core::notification::Effect;
 use freshet_core::predicate::{Predicate, Undecidable};
 use freshet_core::time::Moment;
@@ -17,7 +16,7 @@ use freshet_core::value::path::Path;
 
 use super::access::{Chooser, Listing};
 use super::atoms::{Atoms, Side};
-use super::entry::{Copies, Entry};
+use super::entry::{Asked, Copies, Entry, Home};
 use super::facts::{Facts, changed};
 use super::index::Index;
 use super::paths::{PathId, Paths, RootSet};
@@ -95,7 +94,7 @@ pub struct Happened<'a> {
 }
 
 impl Matcher {
-    /// A query more; `home`: its collection, where that is another one.
+    /// A query more; `home`: whose, where it is the other side of a join.
     ///
     /// # Errors
     /// The filter cannot be decided exactly as the database would.
@@ -103,8 +102,58 @@ impl Matcher {
         &mut self,
         key: Key,
         watch: &Watch,
-        home: Option<Namespace>,
+        home: Option<Home>,
     ) -> Result<QueryId, Undecidable> {
+        let asked = self.compile(watch)?;
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            self.marks.push(0);
+            u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.list(id, &asked.listing);
+        self.entries[id as usize] = Some(Entry {
+            asked,
+            copies: Copies::default(),
+            key,
+            home: home.map(Box::new),
+            keep_until: Moment(0),
+            worth: Worth::default(),
+            retiring: false,
+        });
+        Ok(id)
+    }
+
+    /// The query looks for something else from now on; its copies stay as they are.
+    ///
+    /// # Errors
+    /// The filter cannot be decided: the query stays as it is.
+    pub(crate) fn replace(&mut self, id: QueryId, watch: &Watch) -> Result<(), Undecidable> {
+        let asked = self.compile(watch)?;
+        let Some(entry) = self.entry_mut(id) else {
+            self.let_go(&asked);
+            return Ok(());
+        };
+        let earlier = std::mem::replace(&mut entry.asked, asked);
+        self.unlist(id, &earlier.listing);
+        self.let_go(&earlier);
+        if let Some(listing) = self.entry(id).map(|entry| entry.asked.listing.clone()) {
+            self.list(id, &listing);
+        }
+        Ok(())
+    }
+
+    /// A query less.
+    pub fn remove(&mut self, id: QueryId) {
+        let Some(entry) = self.entries.get_mut(id as usize).and_then(Option::take) else {
+            return;
+        };
+        self.forget_holder(id, &entry);
+        self.unlist(id, &entry.asked.listing);
+        self.let_go(&entry.asked);
+        self.free.push(id);
+    }
+
+    fn compile(&mut self, watch: &Watch) -> Result<Asked, Undecidable> {
         let expr = Predicate::compile(&watch.filter)?.into_expr();
         let mut filter_roots = RootSet::default();
         let (atoms, paths) = (&mut self.atoms, &mut self.paths);
@@ -117,39 +166,19 @@ impl Matcher {
         });
         let shape = self.shapes.intern(&watch.shape, &mut self.paths);
         let (listing, _) = self.chooser().choose(&expr);
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(None);
-            self.marks.push(0);
-            u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
-        });
-        self.list(id, &listing);
-        self.entries[id as usize] = Some(Entry {
+        Ok(Asked {
             expr,
             listing,
             filter_roots,
             shape,
             skips: watch.skips,
-            copies: Copies::default(),
-            key,
-            home: home.map(Box::new),
-            keep_until: Moment(0),
-            worth: Worth::default(),
-            retiring: false,
-        });
-        Ok(id)
+        })
     }
 
-    /// A query less.
-    pub fn remove(&mut self, id: QueryId) {
-        let Some(entry) = self.entries.get_mut(id as usize).and_then(Option::take) else {
-            return;
-        };
-        self.forget_holder(id, &entry);
-        self.unlist(id, &entry.listing);
+    fn let_go(&mut self, asked: &Asked) {
         let (atoms, paths) = (&mut self.atoms, &mut self.paths);
-        entry.expr.each(&mut |atom| atoms.release(*atom, paths));
-        self.shapes.release(entry.shape, &mut self.paths);
-        self.free.push(id);
+        asked.expr.each(&mut |atom| atoms.release(*atom, paths));
+        self.shapes.release(asked.shape, &mut self.paths);
     }
 
     fn list(&mut self, id: QueryId, listing: &Listing) {
@@ -185,7 +214,7 @@ impl Matcher {
         self.entries.get(id as usize)?.as_ref()
     }
 
-    pub(super) fn entry_mut(&mut self, id: QueryId) -> Option<&mut Entry> {
+    pub(crate) fn entry_mut(&mut self, id: QueryId) -> Option<&mut Entry> {
         self.entries.get_mut(id as usize)?.as_mut()
     }
 
@@ -330,15 +359,16 @@ impl Matcher {
         if !entry.copies.is_live(now) {
             return None;
         }
+        let asked = &entry.asked;
         let both = before.is_some() && after.is_some();
-        let slot = shapes.get(entry.shape)?;
-        let looked_at = entry.filter_roots.union(slot.roots);
+        let slot = shapes.get(asked.shape)?;
+        let looked_at = asked.filter_roots.union(slot.roots);
         if both && !looked_at.meets(event.changed) && slot.roots != RootSet::ALL {
             return None;
         }
         let mut matches = |side, facts: &mut Facts<'_>| {
             In::from(
-                entry
+                asked
                     .expr
                     .holds(&mut |atom| atoms.holds(*atom, side, facts, paths)),
             )
@@ -349,12 +379,12 @@ impl Matcher {
             _ => In::No,
         };
         let was = match (happened.before, before) {
-            _ if both && !entry.filter_roots.meets(event.changed) => is,
+            _ if both && !asked.filter_roots.meets(event.changed) => is,
             (Image::Absent, _) => In::No,
             (Image::Known(_), Some(facts)) => matches(Side::Before, facts),
             _ => match happened.record {
                 // What was in front of a window, or in a number, no member list tells.
-                Some(record) if happened.members && !entry.skips && slot.lists() => {
+                Some(record) if happened.members && !asked.skips && slot.lists() => {
                     match entry.copies.may_hold(record, now) {
                         true => In::Maybe,
                         false => In::No,
@@ -367,7 +397,7 @@ impl Matcher {
             true => None,
             false => entry.copies.window.as_deref_mut(),
         };
-        judge(was, is, entry.shape, slot, window, event)
+        judge(was, is, asked.shape, slot, window, event)
     }
 
     /// Keeps what the paths led to, for choosing access predicates.

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use bson::RawBson;
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::predicate::Expr;
@@ -16,24 +17,41 @@ use super::shapes::ShapeId;
 use super::window::Window;
 use crate::registry::Worth;
 
-/// The entry.
+/// What is looked for.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(super) struct Asked {
     pub(super) expr: Expr<AtomId>,
     pub(super) listing: Listing,
     /// The roots that the filter looks at.
     pub(super) filter_roots: RootSet,
     pub(super) shape: ShapeId,
     pub(super) skips: bool,
+}
+
+/// The entry.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(super) asked: Asked,
     pub(crate) copies: Copies,
     /// The resource that is touched.
     pub(crate) key: Key,
-    /// Its collection, where that is not the one whose changes are matched.
-    pub(crate) home: Option<Box<Namespace>>,
+    /// Where a join is watched: whose.
+    pub(crate) home: Option<Box<Home>>,
     pub(crate) keep_until: Moment,
     pub(crate) worth: Worth,
     /// It makes room for another one: it is not read anew.
     pub(crate) retiring: bool,
+}
+
+/// The resource that a join belongs to.
+#[derive(Clone, Debug)]
+pub struct Home {
+    /// Its collection.
+    pub namespace: Namespace,
+    /// Its key.
+    pub key: Key,
+    /// The local values that its copies saw; `None`: not known.
+    pub(crate) values: Option<Vec<RawBson>>,
 }
 
 /// The copies that are out, and the reads under way.
@@ -67,6 +85,8 @@ pub struct Shown<'a> {
     pub members: Option<&'a [Key]>,
     /// Where it begins and ends.
     pub window: Window,
+    /// Of each join the local values that were looked for; `None`: not known.
+    pub joined: Vec<Option<Vec<RawBson>>>,
 }
 
 impl Default for Copies {
@@ -141,6 +161,16 @@ impl Copies {
         self.fresh = false;
         self.window = None;
         self.members = Members::None;
+    }
+
+    /// Reads under way.
+    pub(crate) fn pending(&self) -> u32 {
+        self.pending
+    }
+
+    /// Whether a copy is out that is not stale.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.fresh
     }
 
     /// The latest position that a copy was read at.

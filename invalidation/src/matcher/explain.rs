@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use freshet_core::key::Key;
 use freshet_core::predicate::Undecidable;
 
-use super::access::{Listed, Listing};
+use super::access::Listing;
 use super::engine::{Matcher, QueryId};
 use super::index::At;
 use super::watch::Watch;
@@ -74,13 +74,14 @@ impl Matcher {
             };
         };
         let chooser = self.chooser();
-        let not_indexed =
-            (entry.listing == Listing::Residual).then(|| match chooser.is_indexable(&entry.expr) {
+        let not_indexed = (entry.asked.listing == Listing::Residual).then(|| {
+            match chooser.is_indexable(&entry.asked.expr) {
                 true => NotIndexed::TooCommon,
                 false => NotIndexed::NoCondition,
-            });
+            }
+        });
         let places: BTreeSet<Access> = chooser
-            .probes(&entry.listing)
+            .probes(&entry.asked.listing)
             .into_iter()
             .map(|(probe, below)| Access {
                 path: below.unwrap_or_else(|| self.path_text(probe.path)),
@@ -91,9 +92,9 @@ impl Matcher {
                 },
             })
             .collect();
-        let share = match &entry.listing {
+        let share = match &entry.asked.listing {
             Listing::Residual => 1.0,
-            _ => chooser.choose(&entry.expr).1,
+            _ => chooser.choose(&entry.asked.expr).1,
         };
         Explanation {
             by: places.into_iter().collect(),

@@ -94,7 +94,7 @@ pub(super) fn changed(before: &Facts<'_>, after: &Facts<'_>) -> RootSet {
 }
 
 /// Whether two values are the same bytes: an answer shows -0, and a number's type.
-pub(super) fn identical(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> bool {
+fn identical(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> bool {
     match (a, b) {
         (RawBsonRef::Double(a), RawBsonRef::Double(b)) => a.to_bits() == b.to_bits(),
         (RawBsonRef::Document(a), RawBsonRef::Document(b)) => a.as_bytes() == b.as_bytes(),

@@ -32,7 +32,7 @@ use crate::registry::{Collection, Touched};
 
 pub use engine::{Coverage, Happened, Matcher, QueryId, Work};
 pub(crate) use entry::Entry;
-pub use entry::Shown;
+pub use entry::{Home, Shown};
 pub use explain::{Access, Explanation, NotIndexed};
 pub use watch::{Shape, View, Watch};
 pub use window::{End, Window};

@@ -43,7 +43,7 @@ impl Matcher {
         };
         let pattern = self
             .shapes
-            .get(entry.shape)
+            .get(entry.asked.shape)
             .map_or(&[][..], |slot| &slot.pattern);
         entry.copies.settle(shown, position, members_max, pattern);
         entry.keep_until = entry.keep_until.max(until);
@@ -99,8 +99,8 @@ impl Matcher {
         let Some(Some(entry)) = self.entries.get(id as usize) else {
             return;
         };
-        let lists = self.shapes.get(entry.shape).is_some_and(Slot::lists);
-        if entry.skips || !lists || entry.copies.is_doubtful(Moment(0)) {
+        let lists = self.shapes.get(entry.asked.shape).is_some_and(Slot::lists);
+        if entry.asked.skips || !lists || entry.copies.is_doubtful(Moment(0)) {
             self.doubtful.insert(id);
         } else {
             self.doubtful.remove(&id);

@@ -7,11 +7,11 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use bson::{RawBsonRef, RawDocument};
 use foldhash::fast::FixedState;
 use freshet_core::notification::Representation;
-use freshet_core::value::path::{Path, field};
+use freshet_core::value::path::Path;
 use freshet_core::value::sort::{Direction, compare_keys, sort_key};
 use hashbrown::HashTable;
 
-use super::facts::{Facts, identical};
+use super::facts::Facts;
 use super::paths::{Paths, RootId, RootSet};
 use super::watch::{Shape, View};
 
@@ -132,7 +132,10 @@ fn slot(shape: &Shape, paths: &mut Paths) -> Slot {
             collect(&mut names.map(|(path, _)| path.split('.').next().unwrap_or(path)))
         }
         View::Projection(_) => RootSet::ALL,
-        View::Paths(of) => collect(&mut of.iter().map(Path::root)),
+        View::Fields(of) => {
+            let paths = of.paths().into_iter().flatten();
+            collect(&mut paths.map(|path| path.split('.').next().unwrap_or(path)))
+        }
     };
     Slot {
         shape: shape.clone(),
@@ -150,7 +153,7 @@ fn hash(shape: &Shape) -> u64 {
     shape.order.hash(&mut hasher);
     match &shape.view {
         View::Projection(projection) => projection.paths().for_each(|p| p.hash(&mut hasher)),
-        View::Paths(paths) => paths.hash(&mut hasher),
+        View::Fields(of) => of.paths().hash(&mut hasher),
         View::Nothing | View::Whole => {}
     }
     hasher.finish()
@@ -277,22 +280,6 @@ fn differs(view: &View, before: &RawDocument, after: &RawDocument) -> bool {
             (Ok(before), Ok(after)) => before.as_bytes() != after.as_bytes(),
             _ => true,
         },
-        View::Paths(paths) => paths.iter().any(|path| differs_at(path, before, after)),
+        View::Fields(of) => !of.unchanged(before, after),
     }
-}
-
-/// Whether the values at a path may differ: as far as documents lead; an array on the way counts as a whole.
-fn differs_at(path: &Path, before: &RawDocument, after: &RawDocument) -> bool {
-    let (mut before, mut after) = (before, after);
-    for name in path.names() {
-        match (field(before, name), field(after, name)) {
-            (Some(RawBsonRef::Document(a)), Some(RawBsonRef::Document(b))) => {
-                (before, after) = (a, b)
-            }
-            (Some(a), Some(b)) => return !identical(a, b),
-            (None, None) => return false,
-            _ => return true,
-        }
-    }
-    before.as_bytes() != after.as_bytes()
 }

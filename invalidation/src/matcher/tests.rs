@@ -1,6 +1,7 @@
 //! One change, one query: every combination of images.
 
 use bson::{RawBson, RawDocumentBuf, doc};
+use freshet_core::aggregate::Pipeline;
 use freshet_core::change::Image::{self, Absent, Known, Later, Unknown};
 use freshet_core::notification::Effect::{Add, Change as Changed, Maybe, Move, Remove};
 use freshet_core::query::{Filter, Projection, Sort};
@@ -8,7 +9,7 @@ use freshet_core::value::path::Path;
 use freshet_core::value::sort::{Direction, SortKey, digest_of_key, sort_key};
 
 use super::*;
-use crate::registry::{Images, Registry, RegistryLimits, Resource, Watched};
+use crate::registry::{Images, Join, Registry, RegistryLimits, Resource, Watched};
 
 fn raw(document: bson::Document) -> RawDocumentBuf {
     RawDocumentBuf::try_from(&document).expect("encodes")
@@ -31,6 +32,7 @@ fn resource(key: &str, watch: Watch) -> Resource {
         namespace: namespace(),
         key: Key::from(key),
         watched: Watched::Query(watch),
+        joins: Vec::new(),
         hinted: false,
     }
 }
@@ -88,6 +90,7 @@ fn settled(registry: &mut Registry, resource: &Resource, members: &[Key]) {
     let shown = Shown {
         members: Some(members),
         window: Window::default(),
+        joined: Vec::new(),
     };
     assert!(registry.settle(resource, shown, Position(1), 60_000, Moment(0)));
     registry.release(resource);
@@ -269,7 +272,11 @@ fn projection_and_filter_say_what_is_relevant() {
         let got = touched(&mut registry, &change_of_y());
         assert_eq!(got.first().map(|(_, effect)| *effect), expected, "{fields}");
     }
-    let paths = |path: &str| Some([Path::new(path)].into());
+    let paths = |path: &str| {
+        let stage = doc! {"$project": {"_id": 0, path: 1}};
+        let stages = bson::RawArrayBuf::from_iter([raw(stage)]);
+        Some(Pipeline::parse(&stages).expect("a pipeline").dependencies())
+    };
     for (depends_on, expected) in [
         (paths("x"), None),
         (paths("y"), Some(Changed)),
@@ -308,6 +315,7 @@ fn windowed(registry: &mut Registry, resource: &Resource, first: Option<i32>) {
     let shown = Shown {
         members: None,
         window,
+        joined: Vec::new(),
     };
     assert!(registry.settle(resource, shown, Position(1), 60_000, Moment(0)));
     registry.release(resource);
@@ -377,6 +385,7 @@ fn all_forms_of_a_record_are_touched() {
         namespace: namespace(),
         key: Key::from(format!("{record}?fields=x")),
         watched: Watched::Record,
+        joins: Vec::new(),
         hinted: false,
     };
     settled(&mut registry, &form, &[]);
@@ -400,6 +409,87 @@ fn the_active_list_is_bounded_and_forgets_only_what_cannot_be_outstanding() {
     // The horizon is past, and the ticket's term after it.
     assert!(registry.begin(&more, Moment(90_000)).is_ok());
     assert_eq!(registry.len(), 1 + 1, "q3 is being read again");
+}
+
+/// What a change in another collection touches.
+fn touched_from(registry: &mut Registry, from: &Namespace, before: Image, after: Image) -> usize {
+    let event = ChangeEvent {
+        namespace: from.clone(),
+        ..change(5, before, after)
+    };
+    let Affected::Resources(all) = affected(registry.collection(from), &event, Moment(0)) else {
+        panic!("a record changed");
+    };
+    let joined: Vec<_> = all[1..]
+        .iter()
+        .map(|n| (&n.namespace, n.key.as_str()))
+        .collect();
+    assert!(
+        joined.iter().all(|one| *one == (&namespace(), "joined")),
+        "{joined:?}"
+    );
+    joined.len()
+}
+
+#[test]
+fn the_other_side_of_a_join_is_watched_by_the_values_that_were_looked_for() {
+    let from = Namespace::new("d", "authors").expect("valid");
+    let resource = Resource {
+        joins: vec![Join {
+            from: from.clone(),
+            field: "name".into(),
+        }],
+        ..resource("joined", Watch::aggregate(above_10(), None))
+    };
+    let named = |name: &str| Known(raw(doc! {"_id": 7, "name": name}));
+    let settle = |registry: &mut Registry, values: Option<Vec<RawBson>>| {
+        registry.declare(&from, Images::Both);
+        registry.begin(&resource, Moment(0)).expect("room");
+        let shown = Shown {
+            joined: vec![values],
+            ..Shown::default()
+        };
+        assert!(registry.settle(&resource, shown, Position(1), 60_000, Moment(0)));
+        registry.release(&resource);
+    };
+    let values = || Some(vec![RawBson::String("ann".to_owned()), RawBson::Null]);
+    let cases = [
+        (Absent, named("ann"), 1),
+        (named("ann"), Absent, 1),
+        (named("bob"), named("ann"), 1),
+        (
+            named("ann"),
+            Known(raw(doc! {"_id": 7, "name": "ann", "age": 5})),
+            1,
+        ),
+        (named("bob"), named("bib"), 0),
+        (Absent, named("bob"), 0),
+        // A missing local value looks for missing ones.
+        (Absent, Known(raw(doc! {"_id": 7})), 1),
+    ];
+    for (before, after, expected) in cases {
+        let mut registry = registry();
+        settle(&mut registry, values());
+        let shown = format!("{before:?} {after:?}");
+        let got = touched_from(&mut registry, &from, before, after);
+        assert_eq!(got, expected, "{shown}");
+    }
+    // Not known which: any.
+    let mut registry = registry();
+    settle(&mut registry, None);
+    assert_eq!(touched_from(&mut registry, &from, Absent, named("bob")), 1);
+    // Copies with other values are out, too.
+    let mut registry = self::registry();
+    settle(&mut registry, values());
+    settle(&mut registry, Some(vec![RawBson::String("bob".to_owned())]));
+    assert_eq!(touched_from(&mut registry, &from, Absent, named("ann")), 1);
+    // Once they are stale, only the new copy's count.
+    settle(&mut registry, Some(vec![RawBson::String("bob".to_owned())]));
+    assert_eq!(touched_from(&mut registry, &from, Absent, named("ann")), 0);
+    assert_eq!(touched_from(&mut registry, &from, Absent, named("bob")), 1);
+    // While a read is under way nobody knows.
+    registry.begin(&resource, Moment(0)).expect("room");
+    assert_eq!(touched_from(&mut registry, &from, Absent, named("eve")), 1);
 }
 
 #[test]

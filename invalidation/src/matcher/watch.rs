@@ -1,8 +1,8 @@
 //! What the matcher is told of a resource: which records it depends on, and what of them its answer shows.
 
+use freshet_core::aggregate::Dependencies;
 use freshet_core::notification::Representation;
 use freshet_core::query::{Filter, Projection, Sort};
-use freshet_core::value::path::Path;
 
 /// A query, a count or an aggregate, as it is watched.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,8 +35,8 @@ pub enum View {
     Whole,
     /// What a projection shows.
     Projection(Projection),
-    /// The values at these paths.
-    Paths(Box<[Path]>),
+    /// What a pipeline depends on.
+    Fields(Box<Dependencies>),
 }
 
 impl Watch {
@@ -54,15 +54,16 @@ impl Watch {
         }
     }
 
-    /// What is computed from the values at some paths (`None`: from everything) of a filter's records.
+    /// What is computed from some fields (`None`: from everything) of a filter's records.
     #[must_use]
-    pub fn aggregate(filter: Filter, paths: Option<Box<[Path]>>) -> Watch {
+    pub fn aggregate(filter: Filter, fields: Option<Dependencies>) -> Watch {
+        let fields = fields.filter(|fields| !fields.is_whole());
         Watch {
             filter,
             shape: Shape {
                 representation: Representation::Aggregate,
                 order: None,
-                view: paths.map_or(View::Whole, View::Paths),
+                view: fields.map_or(View::Whole, |fields| View::Fields(Box::new(fields))),
             },
             skips: false,
         }

@@ -256,6 +256,7 @@ impl Inner {
             let shown = Shown {
                 members: Some(answer.members),
                 window: answer.window.clone(),
+                joined: answer.joined.clone(),
             };
             if !registry.settle(resource, shown, answer.position, span_ms, now) {
                 return Err(NotCached::ReadTooSlow);

@@ -1,5 +1,6 @@
 //! What goes in and out of the facade: answers, refusals, status.
 
+use bson::RawBson;
 use freshet_core::freshness::Lifetimes;
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
@@ -19,6 +20,8 @@ pub struct Answer<'a> {
     pub members: &'a [Key],
     /// Where a sorted, limited answer begins and ends.
     pub window: Window,
+    /// Of each join the local values that were looked for; `None`: not known.
+    pub joined: Vec<Option<Vec<RawBson>>>,
 }
 
 /// Why an answer is not cached. [`NotCached::word`] is the same word in `Cache-Status`, log and metric.
@@ -40,6 +43,9 @@ pub enum NotCached {
     /// As many queries are active, or copies outstanding, as may be.
     #[error("capacity")]
     Capacity,
+    /// The order of what it shows is not fixed: two answers of equal data could differ.
+    #[error("order")]
+    Order,
     /// As many queries of the database are active as may be.
     #[error("database-quota")]
     Quota,
@@ -70,6 +76,7 @@ impl NotCached {
             NotCached::MatcherBehind => "matcher-behind",
             NotCached::Undecidable => "undecidable",
             NotCached::Capacity => "capacity",
+            NotCached::Order => "order",
             NotCached::Quota => "database-quota",
             NotCached::Outweighed => "outweighed",
             NotCached::EpochChanged => "epoch-changed",

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 
+use bson::RawBson;
 use foldhash::fast::FixedState;
 use freshet_core::change::Image;
 use freshet_core::key::Key;
@@ -10,6 +11,7 @@ use freshet_core::notification::Effect;
 use freshet_core::time::{Moment, Position};
 use hashbrown::HashTable;
 
+use super::join::{self, Join};
 use super::{Images, Resource, Watched};
 use crate::matcher::{Coverage, Entry, Happened, Matcher, QueryId};
 
@@ -63,6 +65,34 @@ impl Collection {
         let matcher = &self.matcher;
         let rehash = |id: &QueryId| matcher.entry(*id).map_or(0, |one| hash(&one.key));
         self.queries.insert_unique(hash(key), id, rehash);
+    }
+
+    /// Lets the other side of a join look for these values only, and for those of the copies that are out.
+    pub(super) fn narrow(&mut self, id: QueryId, join: &Join, values: Option<Vec<RawBson>>) {
+        let Some(entry) = self.matcher.entry_mut(id) else {
+            return;
+        };
+        let fresh = entry.copies.is_fresh();
+        let Some(home) = &mut entry.home else { return };
+        let all = match fresh {
+            true => join::union(home.values.take(), values),
+            false => values,
+        };
+        home.values.clone_from(&all);
+        // Another read that is under way may see other values.
+        if entry.copies.pending() <= 1 {
+            self.look_for(id, join, all.as_deref());
+        }
+    }
+
+    /// Any record of a join's other side counts while a read is under way.
+    pub(super) fn widen(&mut self, id: QueryId, join: &Join) {
+        self.look_for(id, join, None);
+    }
+
+    fn look_for(&mut self, id: QueryId, join: &Join, values: Option<&[RawBson]>) {
+        // A filter of values is always decidable; were it not, any record would go on to count.
+        let _ = self.matcher.replace(id, &join.watch(values));
     }
 
     /// Takes a query out.
@@ -134,8 +164,12 @@ impl Collection {
             self.matcher.invalidated(id, position, now);
             let entry = self.matcher.entry(id)?;
             Some(Touched {
-                key: entry.key.clone(),
-                home: entry.home.as_deref().cloned(),
+                key: entry
+                    .home
+                    .as_ref()
+                    .map_or(&entry.key, |home| &home.key)
+                    .clone(),
+                home: entry.home.as_ref().map(|home| home.namespace.clone()),
                 effect,
             })
         });

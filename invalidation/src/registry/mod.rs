@@ -3,6 +3,7 @@
 
 mod collection;
 mod due;
+mod join;
 mod outlook;
 mod watched;
 mod worth;
@@ -16,10 +17,11 @@ use freshet_core::time::{Moment, Position};
 
 use self::due::Due;
 use self::worth::Demand;
-use crate::matcher::{Coverage, Explanation, QueryId, Shown};
+use crate::matcher::{Coverage, Explanation, Home, QueryId, Shown, Watch};
 
 pub use collection::Collection;
 pub(crate) use collection::Touched;
+pub use join::Join;
 pub use watched::{Images, Resource, Watched};
 pub(crate) use worth::Worth;
 
@@ -131,10 +133,24 @@ impl Registry {
         match &resource.watched {
             _ if !resource.needs_place() => {}
             Watched::Record => self.begin_form(resource, until, now)?,
-            Watched::Query(_) => {
-                let id = self.activate(resource, until, now)?;
-                if let Some(collection) = self.collections.get_mut(&resource.namespace) {
-                    collection.matcher().begin(id, until, now);
+            Watched::Query(watch) => {
+                // All of them are there before one is begun: what is refused leaves nothing pending.
+                let (namespace, key) = (&resource.namespace, &resource.key);
+                let id = self.activate(resource, namespace, key, now, || (watch.clone(), None))?;
+                let mut begun = vec![(namespace, id)];
+                for (index, join) in resource.joins.iter().enumerate() {
+                    let key = join::listed_as(resource, index);
+                    let new = || (join.watch(None), Some(join::home(resource)));
+                    let id = self.activate(resource, &join.from, &key, now, new)?;
+                    begun.push((&join.from, id));
+                }
+                for (index, (namespace, id)) in begun.into_iter().enumerate() {
+                    if let Some(collection) = self.collections.get_mut(namespace) {
+                        if let Some(join) = index.checked_sub(1) {
+                            collection.widen(id, &resource.joins[join]);
+                        }
+                        collection.matcher().begin(id, until, now);
+                    }
                 }
             }
         }
@@ -166,18 +182,17 @@ impl Registry {
         Ok(())
     }
 
-    /// The query's number; the matcher learns of it where it is new.
+    /// The query's number in a collection; the matcher learns of it where it is new.
     fn activate(
         &mut self,
         resource: &Resource,
-        until: Moment,
+        namespace: &Namespace,
+        key: &Key,
         now: Moment,
+        new: impl FnOnce() -> (Watch, Option<Home>),
     ) -> Result<QueryId, Refused> {
-        let Watched::Query(watch) = &resource.watched else {
-            return Err(Refused::Full);
-        };
-        let known = self.collections.get(&resource.namespace);
-        if let Some((collection, id)) = known.and_then(|c| Some((c, c.find(&resource.key)?))) {
+        let known = self.collections.get(namespace);
+        if let Some((collection, id)) = known.and_then(|c| Some((c, c.find(key)?))) {
             let retiring = collection.entry(id).is_some_and(|entry| entry.retiring);
             return if retiring {
                 Err(Refused::Retiring)
@@ -186,17 +201,13 @@ impl Registry {
             };
         }
         self.make_room(resource, now)?;
-        let collection = self
-            .collections
-            .entry(resource.namespace.clone())
-            .or_default();
-        let id = collection
-            .matcher()
-            .insert(resource.key.clone(), watch, None)?;
-        collection.list(&resource.key, id);
-        self.count(&resource.namespace, 1);
-        self.due
-            .put(until, Listed::Query(resource.namespace.clone(), id));
+        let collection = self.collections.entry(namespace.clone()).or_default();
+        let (watch, home) = new();
+        let id = collection.matcher().insert(key.clone(), &watch, home)?;
+        collection.list(key, id);
+        self.count(namespace, 1);
+        let due = now.after_ms(self.limits.ticket_ms);
+        self.due.put(due, Listed::Query(namespace.clone(), id));
         Ok(id)
     }
 
@@ -312,18 +323,27 @@ impl Registry {
                 None => false,
             };
         }
-        let Some(id) = collection.find(&resource.key) else {
-            return false;
-        };
-        let known = collection.images == Images::AfterOnly;
-        let shown = Shown {
-            members: shown.members.filter(|_| known),
-            ..shown
-        };
-        let members_max = self.limits.members_max;
-        collection
-            .matcher()
-            .settle(id, &shown, position, members_max, until);
+        for (index, (namespace, key)) in join::places(resource).enumerate() {
+            let place = self.collections.get_mut(namespace);
+            let Some((collection, id)) = place.and_then(|c| c.find(&key).map(|id| (c, id))) else {
+                return false;
+            };
+            if let Some(join) = index.checked_sub(1) {
+                let values = shown.joined.get(join).cloned().flatten();
+                collection.narrow(id, &resource.joins[join], values);
+            }
+            let shown = Shown {
+                // Without them what the database says of the state before is enough.
+                members: shown
+                    .members
+                    .filter(|_| collection.images == Images::AfterOnly && index == 0),
+                window: shown.window.clone(),
+                joined: Vec::new(),
+            };
+            let members_max = self.limits.members_max;
+            let matcher = collection.matcher();
+            matcher.settle(id, &shown, position, members_max, until);
+        }
         true
     }
 
@@ -378,11 +398,15 @@ impl Registry {
 
     /// The ticket is gone: its read is settled, or came to nothing.
     pub fn release(&mut self, resource: &Resource) {
-        if let Watched::Query(_) = resource.watched
-            && let Some(collection) = self.collections.get_mut(&resource.namespace)
-            && let Some(id) = collection.find(&resource.key)
-        {
-            collection.matcher().release(id);
+        let Watched::Query(_) = resource.watched else {
+            return;
+        };
+        for (namespace, key) in join::places(resource) {
+            if let Some(collection) = self.collections.get_mut(namespace)
+                && let Some(id) = collection.find(&key)
+            {
+                collection.matcher().release(id);
+            }
         }
     }
 
@@ -497,6 +521,7 @@ mod tests {
             key: Key::from("/v1/shop/products/a?fields=n"),
             namespace: namespace.clone(),
             watched: Watched::Record,
+            joins: Vec::new(),
             hinted: false,
         };
         registry.declare(&namespace, Images::Both);

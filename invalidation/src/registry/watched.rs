@@ -5,6 +5,7 @@ use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::notification::Representation;
 
+use super::Join;
 use crate::matcher::Watch;
 
 /// How a resource is matched.
@@ -25,6 +26,8 @@ pub struct Resource {
     pub key: Key,
     /// How changes are matched with it.
     pub watched: Watched,
+    /// The collections that it looks records up in.
+    pub joins: Vec<Join>,
     /// Active even where others find no room (up to twice as many).
     pub hinted: bool,
 }

@@ -50,6 +50,7 @@ pub fn record(id: i32) -> Resource {
         namespace: namespace(),
         key: namespace().record_key(&format!("~{id}")),
         watched: Watched::Record,
+        joins: Vec::new(),
         hinted: false,
     }
 }
@@ -67,6 +68,7 @@ pub fn query() -> Resource {
             Projection::default(),
             false,
         )),
+        joins: Vec::new(),
         hinted: false,
     }
 }
@@ -309,6 +311,7 @@ impl Stage {
             lifetimes,
             members,
             window: Window::default(),
+            joined: Vec::new(),
         };
         self.pipeline.settle(ticket, answer).await
     }

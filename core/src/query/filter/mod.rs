@@ -15,6 +15,7 @@ mod write;
 use bson::{RawBson, RawDocument, RawDocumentBuf, Regex};
 
 pub(crate) use operand::{integer, truncated};
+pub(crate) use scan::check_allowed;
 pub use types::TypeSet;
 
 use super::FilterError;

@@ -2,13 +2,18 @@
 //! (code, deprecated types), how deep it nests, how many nodes it has. Runs over the operands of
 //! operators that only the database decides too, so nothing hides inside `$expr`.
 
-use bson::{RawBsonRef, RawDocument};
+use bson::{RawArray, RawBsonRef, RawDocument};
 
 use crate::query::{FILTER_DEPTH_MAX, FILTER_NODES_MAX, FilterError, FilterErrorKind};
 
 /// Checks `document` at every level.
 pub(super) fn check(document: &RawDocument) -> Result<(), FilterError> {
     level(document, 1, &mut 0)
+}
+
+/// Checks the members of a pipeline: the same rules and limits, for all of them together.
+pub(crate) fn check_allowed(array: &RawArray) -> Result<(), FilterError> {
+    inner(RawBsonRef::Array(array), 0, &mut 0)
 }
 
 fn level(document: &RawDocument, depth: usize, nodes: &mut usize) -> Result<(), FilterError> {
@@ -57,7 +62,7 @@ fn inner(value: RawBsonRef<'_>, depth: usize, nodes: &mut usize) -> Result<(), F
 fn refused_type(what: &str) -> FilterError {
     FilterError::new(
         FilterErrorKind::ValueType,
-        format!("a filter cannot hold {what}"),
+        format!("a filter or pipeline cannot hold {what}"),
     )
 }
 
@@ -65,7 +70,7 @@ fn enter(depth: usize) -> Result<(), FilterError> {
     if depth <= FILTER_DEPTH_MAX {
         return Ok(());
     }
-    let detail = format!("a filter may nest {FILTER_DEPTH_MAX} levels at most");
+    let detail = format!("a filter or pipeline may nest {FILTER_DEPTH_MAX} levels at most");
     Err(FilterError::new(FilterErrorKind::TooDeep, detail))
 }
 
@@ -74,6 +79,6 @@ fn count(nodes: &mut usize) -> Result<(), FilterError> {
     if *nodes <= FILTER_NODES_MAX {
         return Ok(());
     }
-    let detail = format!("a filter may have {FILTER_NODES_MAX} nodes at most");
+    let detail = format!("a filter or pipeline may have {FILTER_NODES_MAX} nodes at most");
     Err(FilterError::new(FilterErrorKind::TooManyNodes, detail))
 }

@@ -1,11 +1,13 @@
 //! Requests: what the parameters of a URL ask for, and the key each request has (`docs/canonical-form.md`).
 //! Parameters come in percent-decoded; an unknown or repeated one is an error, never a guess.
 
+mod aggregate;
 mod single;
 mod words;
 
 use bson::RawDocument;
 
+pub use aggregate::AggregateQuery;
 pub use single::{CountQuery, RecordRequest};
 pub use words::{Rep, View};
 

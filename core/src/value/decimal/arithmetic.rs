@@ -1,4 +1,4 @@
-//! Sum and product of decimals: exact in 256 bits, then rounded once, half to even (IEEE 754-2008 §5.4.1).
+//! Sum, product and quotient of decimals: exact in 256 bits, then rounded once, half to even (IEEE 754-2008 §5.4.1).
 
 use std::cmp::Ordering;
 
@@ -13,6 +13,47 @@ impl Decimal {
             (Decimal::Infinite(a), Decimal::Infinite(b)) if a != b => Decimal::Nan,
             (Decimal::Infinite(a), _) | (_, Decimal::Infinite(a)) => Decimal::Infinite(*a),
             (Decimal::Finite(a), Decimal::Finite(b)) => a.add(b),
+        }
+    }
+
+    /// The difference.
+    #[must_use]
+    pub fn subtract(&self, other: &Decimal) -> Decimal {
+        self.add(&other.negated())
+    }
+
+    /// The quotient; where it is exact its exponent is as near as can be to the difference of the two. Of zero by
+    /// zero, and of infinities, NaN.
+    #[must_use]
+    pub fn divide(&self, other: &Decimal) -> Decimal {
+        let negative = self.is_negative() != other.is_negative();
+        match (self, other) {
+            (Decimal::Nan, _) | (_, Decimal::Nan) => Decimal::Nan,
+            (Decimal::Infinite(_), Decimal::Infinite(_)) => Decimal::Nan,
+            (Decimal::Infinite(_), _) => Decimal::Infinite(negative),
+            (Decimal::Finite(_), Decimal::Infinite(_)) => Decimal::Finite(Finite {
+                negative,
+                coefficient: 0,
+                exponent: EXPONENT_MIN,
+            }),
+            (Decimal::Finite(a), Decimal::Finite(b)) => match (a.coefficient, b.coefficient) {
+                (0, 0) => Decimal::Nan,
+                (_, 0) => Decimal::Infinite(negative),
+                _ => a.divide(b, negative),
+            },
+        }
+    }
+
+    /// With the other sign.
+    #[must_use]
+    pub fn negated(&self) -> Decimal {
+        match self {
+            Decimal::Nan => Decimal::Nan,
+            Decimal::Infinite(negative) => Decimal::Infinite(!negative),
+            Decimal::Finite(f) => Decimal::Finite(Finite {
+                negative: !f.negative,
+                ..*f
+            }),
         }
     }
 
@@ -40,6 +81,29 @@ impl Decimal {
 }
 
 impl Finite {
+    /// Digit by digit, to two more than the result keeps. Neither divisor nor a remainder has more than 34 digits, so
+    /// ten times a remainder fits.
+    fn divide(&self, other: &Finite, negative: bool) -> Decimal {
+        let ideal = self.exponent - other.exponent;
+        let mut quotient = self.coefficient / other.coefficient;
+        let mut remainder = self.coefficient % other.coefficient;
+        let mut exponent = ideal;
+        while remainder != 0 && quotient <= COEFFICIENT_MAX * 10 {
+            remainder *= 10;
+            quotient = quotient * 10 + remainder / other.coefficient;
+            remainder %= other.coefficient;
+            exponent -= 1;
+        }
+        if remainder == 0 {
+            // Exact: digits that say nothing are taken back.
+            while exponent < ideal && quotient.is_multiple_of(10) {
+                quotient /= 10;
+                exponent += 1;
+            }
+        }
+        round(negative, Wide::from(quotient), exponent, remainder != 0)
+    }
+
     fn add(&self, other: &Finite) -> Decimal {
         let (low, high) = if self.exponent <= other.exponent {
             (self, other)

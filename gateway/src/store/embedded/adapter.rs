@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use freshet_core::aggregate::Plan;
 use freshet_core::name::Namespace;
 use freshet_core::time::Position;
 use freshet_invalidation::ingest::port::Source;
@@ -15,7 +16,7 @@ use super::super::port::{
 use super::compile::Compiled;
 use super::plan::{Work, record_at};
 use super::tables::{Snapshot, broken};
-use super::{EmbeddedStore, feed, keys};
+use super::{EmbeddedStore, aggregate, feed, keys};
 
 #[async_trait]
 impl Store for EmbeddedStore {
@@ -66,13 +67,20 @@ impl Store for EmbeddedStore {
 
     async fn aggregate(
         &self,
-        _namespace: &Namespace,
-        _pipeline: &[RawDocumentBuf],
-        _at_least: Position,
+        namespace: &Namespace,
+        pipeline: &Plan,
+        at_least: Position,
     ) -> Result<Found, StoreError> {
-        Err(StoreError::Unsupported(
-            "aggregation needs MongoDB".to_owned(),
-        ))
+        let snapshot = self.snapshot(at_least).await?;
+        let (position, limits) = (Position(snapshot.sequence), self.shared.options.limits());
+        let (namespace, pipeline) = (namespace.clone(), pipeline.clone());
+        let documents = self
+            .blocking(move || aggregate::run(&namespace, &pipeline, &snapshot.documents, limits))
+            .await?;
+        Ok(Found {
+            documents: documents.into(),
+            position,
+        })
     }
 
     async fn insert(

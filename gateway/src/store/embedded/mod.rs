@@ -3,9 +3,10 @@
 //!
 //! A position is a sequence number: one per committed transaction. A read sees a snapshot and states exactly
 //! its sequence. A write is answered when it is on disk; writes that wait together share one flush.
-//! It has no secondary index and no aggregation: what would take too long or cannot be decided is refused.
+//! It has no secondary index: what would take too long or cannot be decided is refused.
 
 mod adapter;
+mod aggregate;
 mod compile;
 mod feed;
 mod keys;

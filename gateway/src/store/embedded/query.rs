@@ -1,5 +1,6 @@
 //! Running a query: its predicate over a scan, in MongoDB's order, with bounded work.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
@@ -75,7 +76,7 @@ impl Compiled {
     }
 
     /// Whether the collection has ids whose keys are not in `_id` order.
-    fn has_others<T: ReadableTable<&'static [u8], &'static [u8]>>(
+    pub(super) fn has_others<T: ReadableTable<&'static [u8], &'static [u8]>>(
         &self,
         documents: &T,
     ) -> Result<bool, StoreError> {
@@ -140,18 +141,18 @@ impl Compiled {
         Ok(found)
     }
 
-    /// Shows `visit` every record that matches, until it answers `false`.
-    fn scan<T: ReadableTable<&'static [u8], &'static [u8]>>(
+    /// Shows `visit` every record that matches, until it answers `false`; says how many were looked at.
+    pub(super) fn scan<T: ReadableTable<&'static [u8], &'static [u8]>>(
         &self,
         documents: &T,
         limits: Limits,
         backwards: bool,
         mut visit: impl FnMut(&[u8], &RawDocument) -> Result<bool, StoreError>,
-    ) -> Result<(), StoreError> {
-        let mut scanned = 0;
+    ) -> Result<u64, StoreError> {
+        let scanned = Cell::new(0);
         let mut look = |key: &[u8], value: &[u8]| {
-            scanned += 1;
-            if scanned > limits.scanned_records_max {
+            scanned.set(scanned.get() + 1);
+            if scanned.get() > limits.scanned_records_max {
                 return Err(StoreError::Timeout(format!(
                     "the query would look at more than {} records (scanned_records_max)",
                     limits.scanned_records_max
@@ -174,10 +175,10 @@ impl Compiled {
                 if let Some(value) = documents.get(&**key).map_err(broken)?
                     && !look(key, value.value())?
                 {
-                    return Ok(());
+                    break;
                 }
             }
-            return Ok(());
+            return Ok(scanned.get());
         }
         let end = keys::after(&self.prefix);
         let mut range = documents
@@ -193,7 +194,7 @@ impl Compiled {
                 break;
             }
         }
-        Ok(())
+        Ok(scanned.get())
     }
 }
 

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, doc};
+use freshet_core::aggregate::Plan;
 use freshet_core::name::Namespace;
 use freshet_core::time::{Clock, Position};
 use freshet_invalidation::ingest::mongo::MongoSource;
@@ -207,7 +208,7 @@ impl Store for MongoStore {
     async fn aggregate(
         &self,
         namespace: &Namespace,
-        pipeline: &[RawDocumentBuf],
+        pipeline: &Plan,
         at_least: Position,
     ) -> Result<Found, StoreError> {
         self.read_aggregate(namespace, pipeline, at_least).await

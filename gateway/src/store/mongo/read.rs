@@ -3,7 +3,8 @@
 //! The position that an answer states is the one the read was made after (C1), never the operation time that
 //! came back with it, which may be later than what was read.
 
-use bson::{RawBsonRef, RawDocument, RawDocumentBuf, doc};
+use bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
+use freshet_core::aggregate::Plan;
 use freshet_core::name::Namespace;
 use freshet_core::time::Position;
 use futures_util::StreamExt;
@@ -84,28 +85,46 @@ impl MongoStore {
     pub(super) async fn read_aggregate(
         &self,
         namespace: &Namespace,
-        pipeline: &[RawDocumentBuf],
+        pipeline: &Plan,
         at_least: Position,
     ) -> Result<Found, StoreError> {
         let stages = pipeline
+            .documents()
             .iter()
             .map(|stage| decoded(stage))
             .collect::<Result<Vec<_>, _>>()?;
         let (mut session, position) = self.session_after(at_least).await?;
-        let cursor = self
-            .collection(namespace)
-            .aggregate(stages)
-            .max_time(self.read_limit())
-            .session(&mut session)
-            .batch()
-            .await
-            .map_err(translate)?;
-        let documents = drain(cursor, &mut session).await?;
+        // One snapshot, for the reason that a count has.
+        let snapshot = Some(ReadConcern::snapshot());
+        let read = self.aggregate_in(&mut session, namespace, stages.clone(), snapshot);
+        let found = match read.await {
+            Err(Failed::Driver(error)) if has_no_snapshot(&error) => {
+                let read = self.aggregate_in(&mut session, namespace, stages, None);
+                (read.await?, Position::ZERO)
+            }
+            found => (found?, position),
+        };
         self.sessions.give_back(session);
         Ok(Found {
-            documents,
-            position,
+            documents: found.0,
+            position: found.1,
         })
+    }
+
+    async fn aggregate_in(
+        &self,
+        session: &mut ClientSession,
+        namespace: &Namespace,
+        stages: Vec<Document>,
+        concern: Option<ReadConcern>,
+    ) -> Result<Documents, Failed> {
+        let collection = self.collection(namespace);
+        let mut action = collection.aggregate(stages).max_time(self.read_limit());
+        if let Some(concern) = concern {
+            action = action.read_concern(concern);
+        }
+        let cursor = action.session(&mut *session).batch().await?;
+        drain(cursor, session).await
     }
 
     /// A session whose next read is made causally after `at_least` and after every write that this store
