@@ -243,8 +243,14 @@ fn sketch(
         m: seconds(settings.policy.max_age_max),
         s: seconds(settings.policy.shared_max_age_max),
     };
+    // What is hinted may be active beyond the limit, up to twice; its copies are known to the sketch as well.
+    let hinted = settings.access.iter().any(|rule| rule.hinted);
+    let keys_max = settings
+        .policy
+        .active_max
+        .saturating_mul(1 + u64::from(hinted));
     let limits = Limits {
-        keys_max: usize::try_from(settings.policy.active_max).unwrap_or(usize::MAX),
+        keys_max: usize::try_from(keys_max).unwrap_or(usize::MAX),
         changes_max: CHANGES_MAX,
         collections_max: COLLECTIONS_MAX,
         retention_ms: RETENTION_MS,

@@ -122,7 +122,7 @@ async fn the_reason_is_the_one_that_a_read_gives() {
             assert_eq!(explained["cacheable"], expected.is_none());
             assert_eq!(explained["advice"].is_string(), expected.is_some());
         }
-        let pipeline = encode(r#"[{"$unwind":"$k"},{"$limit":1}]"#);
+        let pipeline = encode(r#"[{"$unwind":"$k"},{"$sort":{"k":1}}]"#);
         let read = server
             .get(&format!("{path}/_aggregate?pipeline={pipeline}"))
             .await;
@@ -132,7 +132,10 @@ async fn the_reason_is_the_one_that_a_read_gives() {
         let explained = explained.json();
         assert_eq!(reason(&read).as_deref(), Some("order"));
         assert_eq!(explained["reason"], "order");
-        assert_eq!(explained["query"]["pipeline"][1], json!({"$limit": 1}));
+        assert_eq!(
+            explained["query"]["pipeline"][1],
+            json!({"$sort": {"k": 1}})
+        );
     }
 }
 

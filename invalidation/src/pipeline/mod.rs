@@ -315,6 +315,10 @@ impl Inner {
     fn status(&self) -> Status {
         let now = self.clock.now();
         let state = *self.state.lock();
+        let (active_queries, coverage) = {
+            let registry = self.registry.lock();
+            (registry.len(), registry.coverage())
+        };
         Status {
             live: state.admits(self.settings.watermark_ms_max, now).is_ok(),
             sketch: state.sketch,
@@ -323,8 +327,8 @@ impl Inner {
             watermark: state.position(),
             watermark_age_ms: state.age_ms(now).unwrap_or(u64::MAX),
             invalidation_ms: state.invalidation_ms(self.outbox.invalidation_ms(), now),
-            active_queries: self.registry.lock().len(),
-            coverage: self.registry.lock().coverage(),
+            active_queries,
+            coverage,
             purges_pending: self.outbox.pending(),
         }
     }

@@ -7,7 +7,7 @@ use super::{NotCached, Pipeline, refused};
 use crate::registry::Resource;
 
 impl Pipeline {
-    /// Whether an answer that is read now could be cached.
+    /// Whether an answer that is read now could be cached, as far as is known without asking the sketch for a place.
     ///
     /// # Errors
     /// Why not.
