@@ -102,6 +102,44 @@ async fn s6_a_change_of_a_projected_field_is_not_missed() {
 }
 
 #[tokio::test]
+async fn what_happens_outside_its_window_leaves_an_answer_alone() {
+    let server = Server::caching(&[]).await;
+    let written = server
+        .post(
+            "/v1/db/c",
+            r#"[{"_id":"a","n":1},{"_id":"b","n":2},{"_id":"c","n":3},{"_id":"d","n":4}]"#,
+        )
+        .await;
+    server.caught_up(&written).await;
+    let page = "/v1/db/c?limit=2&sort=n";
+    server.until(page, crate::support::Answer::is_hit).await;
+    for (target, body) in [("e", r#"{"n":9}"#), ("d", r#"{"n":5}"#)] {
+        let beyond = server.put(&format!("/v1/db/c/{target}"), body).await;
+        server.caught_up(&beyond).await;
+        assert!(server.get(page).await.is_hit(), "{target} is beyond");
+    }
+    let ids = |ids: [&str; 2]| json!(ids);
+    let shown = |answer: &crate::support::Answer| {
+        let items = answer.json()["items"].clone();
+        json!([items[0]["_id"], items[1]["_id"]])
+    };
+    server.put("/v1/db/c/e", r#"{"n":0}"#).await;
+    server
+        .until(page, |answer| shown(answer) == ids(["e", "a"]))
+        .await;
+    server.until(page, crate::support::Answer::is_hit).await;
+    // One after the other all that follow go, until there is no next page.
+    for id in ["b", "c", "d"] {
+        server
+            .send("DELETE", &format!("/v1/db/c/{id}"), &[], "")
+            .await;
+    }
+    server
+        .until(page, |answer| answer.json().get("next").is_none())
+        .await;
+}
+
+#[tokio::test]
 async fn t10_an_empty_result_is_cached_and_ends_with_the_first_match() {
     let server = Server::caching(&[]).await;
     let target = "/v1/db/c?filter=%7B%22k%22:1%7D";
