@@ -222,27 +222,6 @@ impl Registry {
         })
     }
 
-    /// # Errors
-    /// There is none.
-    fn room(&mut self, resource: &Resource, now: Moment) -> Result<(), Refused> {
-        let of_database = self.by_database.get(resource.namespace.db());
-        if of_database.is_some_and(|count| *count >= self.limits.database_active_max) {
-            return Err(Refused::Quota);
-        }
-        let limit = match resource.hinted {
-            true => self.limits.active_max.saturating_mul(2),
-            false => self.limits.active_max,
-        };
-        if self.active < limit {
-            return Ok(());
-        }
-        self.sweep(now);
-        match self.active < limit {
-            true => Ok(()),
-            false => Err(Refused::Full),
-        }
-    }
-
     /// Lets the least of some queries retire if it is worth less.
     fn retire_below(&mut self, wanted: f32, now: Moment) {
         if self.retiring.len() >= RETIRING_MAX {

@@ -1,4 +1,4 @@
-//! Whether there would be a place for a resource, for whoever asks about one. Nobody is asked to make room for it.
+//! Whether there is a place for a resource. Who only asks makes nobody give theirs up.
 
 use freshet_core::time::Moment;
 
@@ -19,5 +19,26 @@ impl Registry {
             };
         }
         self.room(resource, now)
+    }
+
+    /// # Errors
+    /// There is none.
+    pub(super) fn room(&mut self, resource: &Resource, now: Moment) -> Result<(), Refused> {
+        let of_database = self.by_database.get(resource.namespace.db());
+        if of_database.is_some_and(|count| *count >= self.limits.database_active_max) {
+            return Err(Refused::Quota);
+        }
+        let limit = match resource.hinted {
+            true => self.limits.active_max.saturating_mul(2),
+            false => self.limits.active_max,
+        };
+        if self.active < limit {
+            return Ok(());
+        }
+        self.sweep(now);
+        match self.active < limit {
+            true => Ok(()),
+            false => Err(Refused::Full),
+        }
     }
 }
