@@ -22,6 +22,18 @@ fn reason(read: &Answer) -> Option<String> {
     Some(word.to_owned())
 }
 
+/// M and S of an answer.
+fn lifetimes(read: &Answer) -> (Option<u64>, Option<u64>) {
+    let mut seconds = read
+        .header("cache-control")
+        .split(", ")
+        .filter_map(|directive| {
+            let (_, seconds) = directive.split_once('=')?;
+            seconds.parse().ok()
+        });
+    (seconds.next(), seconds.next())
+}
+
 #[tokio::test]
 async fn a_query_is_explained_as_it_is_answered() {
     for (server, db) in servers(&[]).await {
@@ -61,12 +73,6 @@ async fn a_query_is_explained_as_it_is_answered() {
         let read = server.get(&format!("{path}?{spelled}")).await;
         assert_eq!(read.header("content-location"), key);
         assert_eq!(before["result"]["bytes"], read.body.len());
-        let life = &before["lifetimes"];
-        let given = format!(
-            "public, max-age={}, s-maxage={}",
-            life["max_age"], life["s_maxage"]
-        );
-        assert_eq!(read.header("cache-control"), given);
         let tags: Vec<&str> = read.header("surrogate-key").split(' ').collect();
         assert_eq!(before["surrogate_keys"], json!(tags));
         let hash = before["hash"].as_str().expect("a hash");
@@ -75,6 +81,17 @@ async fn a_query_is_explained_as_it_is_answered() {
         let after = server.get(&format!("{explain}&rep=relaxed")).await.json();
         assert_eq!(after["matcher"]["active"], true);
         assert_eq!(after["key"], *key);
+        // Without writes the estimate only grows: the read's lies between.
+        let given = |explained: &Value| {
+            let life = &explained["lifetimes"];
+            (life["max_age"].as_u64(), life["s_maxage"].as_u64())
+        };
+        let of_read = lifetimes(&read);
+        assert!(given(&before).0 > Some(0), "{before}");
+        assert!(
+            given(&before) <= of_read && of_read <= given(&after),
+            "{of_read:?} {before} {after}"
+        );
         let head = server.send("HEAD", &explain, &[], "").await;
         assert_eq!((head.status.as_u16(), head.body.len()), (200, 0));
     }
@@ -226,7 +243,8 @@ async fn observed_lifetimes_take_over_from_write_rates() {
     );
     let parts = ["records_per_second", "result_changes_per_second"];
     let sum: f64 = parts.iter().filter_map(|part| life[*part].as_f64()).sum();
-    assert_eq!(life["lambda_per_second"].as_f64(), Some(sum));
+    let lambda = life["lambda_per_second"].as_f64().expect("a number");
+    assert!((lambda / sum - 1.0).abs() < 1e-9, "{lambda} {sum}");
 }
 
 #[tokio::test]
