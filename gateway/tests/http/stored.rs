@@ -63,10 +63,13 @@ async fn a_stored_query_is_answered_as_its_url_is() {
         assert!(!again.header("freshet-position").is_empty());
 
         let by_hash = format!("{path}?qid={hash}");
-        let first = server.get(&by_hash).await;
+        let first = server
+            .until(&by_hash, |read| {
+                read.header("cache-control").starts_with("public, ")
+            })
+            .await;
         assert_eq!(first.json()["items"], json!([{"_id": "a", "p": 3}]));
         assert_eq!(first.header("content-location"), canonical);
-        assert!(first.header("cache-control").starts_with("public, "));
         server.until(&by_hash, Answer::is_hit).await;
         let by_url = server.get(&canonical).await;
         assert!(by_url.is_hit(), "one key, one copy");
