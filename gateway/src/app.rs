@@ -15,6 +15,7 @@ use crate::admission::Doorkeeper;
 use crate::auth::access::Access;
 use crate::config::Settings;
 use crate::store::{Images, Store};
+use crate::stored::Shelf;
 use crate::telemetry::activity::Activity;
 use crate::telemetry::metrics::Metrics;
 use crate::tier::{Coalescer, Entry, Tier};
@@ -40,6 +41,8 @@ pub struct App {
     pub tier: Arc<Tier>,
     /// Reads under way.
     pub coalescer: Coalescer,
+    /// Stored queries at hand.
+    pub shelf: Shelf,
     /// Who may do what.
     pub access: Access,
     /// Which answers enter caches; none: all.
@@ -108,6 +111,7 @@ impl App {
             ))),
             metrics: Metrics::new(|registry| parts.pipeline.register(registry)),
             coalescer: Coalescer::default(),
+            shelf: Shelf::default(),
             draining: AtomicBool::new(false),
             declared: Mutex::default(),
             repeatable_dbs: Mutex::default(),

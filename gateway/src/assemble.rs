@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::{self, App};
+use crate::auth::access::Access;
 use crate::config::Settings;
 use crate::config::settings::{AccessRule, EdgeKind, Grant, StoreChoice};
 use crate::read::asked::Asked;
@@ -104,7 +105,7 @@ pub async fn assemble(
         sketch: sketch(&settings, &clock, entropy)?,
         purgers: purgers(&settings)?,
         tier: seen_by_pipeline,
-        revive: Some(Arc::new(revive)),
+        revive: Some(revive_under(&settings)),
     };
     let pipeline = Pipeline::new(parts, pipeline_settings(&settings, &entropy));
     let tasks = TaskTracker::new();
@@ -157,6 +158,8 @@ fn pipeline_settings(settings: &Settings, entropy: &Entropy) -> freshet_invalida
     };
     pipeline.registry.active_max =
         usize::try_from(settings.policy.active_max).unwrap_or(usize::MAX);
+    let of_database = settings.policy.database_active_max.unwrap_or(u64::MAX);
+    pipeline.registry.database_active_max = usize::try_from(of_database).unwrap_or(usize::MAX);
     pipeline.outbox.repeat_after_ms = millis(settings.server.fill_timeout);
     if settings.redis.is_some() {
         // Another gateway may hand out a copy that this one has purged already, until it hears of the change or is
@@ -183,6 +186,16 @@ fn databases(rules: &[AccessRule]) -> Vec<String> {
     names.sort();
     names.dedup();
     names
+}
+
+/// Revives with the hints that the rules give.
+fn revive_under(settings: &Settings) -> freshet_invalidation::Revive {
+    let access = Access::new(&settings.access);
+    Arc::new(move |namespace, key| {
+        let mut resource = revive(namespace, key)?;
+        resource.hinted = access.is_hinted(namespace);
+        Some(resource)
+    })
 }
 
 /// From a key back to its question, for a sketch that outlived this process.
@@ -230,8 +243,14 @@ fn sketch(
         m: seconds(settings.policy.max_age_max),
         s: seconds(settings.policy.shared_max_age_max),
     };
+    // What is hinted may be active beyond the limit, up to twice; its copies are known to the sketch as well.
+    let hinted = settings.access.iter().any(|rule| rule.hinted);
+    let keys_max = settings
+        .policy
+        .active_max
+        .saturating_mul(1 + u64::from(hinted));
     let limits = Limits {
-        keys_max: usize::try_from(settings.policy.active_max).unwrap_or(usize::MAX),
+        keys_max: usize::try_from(keys_max).unwrap_or(usize::MAX),
         changes_max: CHANGES_MAX,
         collections_max: COLLECTIONS_MAX,
         retention_ms: RETENTION_MS,

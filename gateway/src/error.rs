@@ -130,6 +130,8 @@ pub struct Problem {
     pub pointer: Option<Box<str>>,
     /// The query parameter at fault.
     pub parameter: Option<Box<str>>,
+    /// The hash that the query has.
+    pub hash: Option<Box<str>>,
     /// `Allow`, for 405.
     pub allow: Option<&'static str>,
     /// `Retry-After` in seconds, for 429 and 503.
@@ -151,6 +153,7 @@ impl Problem {
             detail: detail.into(),
             pointer: None,
             parameter: None,
+            hash: None,
             allow: None,
             retry_after_s: retries.then_some(RETRY_AFTER_S),
             internal: None,
@@ -201,6 +204,13 @@ impl Problem {
         self
     }
 
+    /// With the hash that the query has.
+    #[must_use]
+    pub fn with_hash(mut self, hash: impl Into<Box<str>>) -> Problem {
+        self.hash = Some(hash.into());
+        self
+    }
+
     /// With a message for the log.
     #[must_use]
     pub fn because(mut self, internal: impl Into<Box<str>>) -> Problem {
@@ -224,6 +234,9 @@ impl Problem {
         }
         if let Some(parameter) = &self.parameter {
             document.insert("parameter".into(), cut(parameter).into());
+        }
+        if let Some(hash) = &self.hash {
+            document.insert("hash".into(), cut(hash).into());
         }
         serde_json::Value::Object(document).to_string().into_bytes()
     }

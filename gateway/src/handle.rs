@@ -13,10 +13,11 @@ use crate::app::App;
 use crate::auth::access::Right;
 use crate::error::{Kind, Problem};
 use crate::read::answer::{self, Wanted};
-use crate::read::{path as reading, query_body, sketch};
+use crate::read::{explain, path as reading, query_body, sketch};
 use crate::respond::{self, CacheStatus, Reply};
 use crate::route::{Params, Route, parse_params};
 use crate::server::Connection;
+use crate::stored::keep;
 use crate::telemetry::activity::Event;
 use crate::write::plan::Request as WriteRequest;
 use crate::write::{body, path as writing};
@@ -71,7 +72,7 @@ fn from_tier(app: &App, request: &Request<Incoming>, connection: &Connection) ->
     }
     let target = request.uri().path_and_query()?.as_str();
     let now = app.clock.now();
-    let entry = app.kept(target, now)?;
+    let entry = app.kept(target, now).filter(|entry| entry.by_url)?;
     let wanted = Wanted {
         headers,
         target,
@@ -144,6 +145,8 @@ async fn dispatch(
     match route {
         Route::Later(what, _) => Err(Problem::not_implemented(what)),
         Route::Operation(operation) => ops::reply(app, operation, &params).await,
+        Route::Explain(namespace) => explain::read(app, namespace, &params, &parts.headers).await,
+        Route::Stored(db, hash) => store_query(app, &db, &hash, &parts, &params, incoming).await,
         Route::Sketch(db) => sketch::read(app, &db, &params, &parts.headers).await,
         Route::QueryBody(namespace) => query(app, namespace, incoming, &params, wanted).await,
         Route::Collection(namespace) if parts.method.as_str() == "QUERY" => {
@@ -178,6 +181,30 @@ async fn query(
     body::Media::of(wanted.headers, &[body::Media::Json])?;
     let body = body::collect(incoming, wanted.headers, &app.settings).await?;
     query_body::read(app, namespace, &body, wanted).await
+}
+
+/// Stores or forgets a query. Whose collection it is of is said in the body.
+async fn store_query(
+    app: &App,
+    db: &str,
+    hash: &str,
+    parts: &http::request::Parts,
+    params: &Params,
+    incoming: Incoming,
+) -> Result<Reply, Problem> {
+    if let Some((name, _)) = params.first() {
+        return Err(Problem::malformed("no such parameter here").of_parameter(name.clone()));
+    }
+    let _permit = app
+        .writes
+        .try_acquire()
+        .map_err(|_| Problem::new(Kind::TooManyRequests, "too many writes are under way"))?;
+    if parts.method == Method::DELETE {
+        return keep::delete(app, db, hash, &parts.headers).await;
+    }
+    body::Media::of(&parts.headers, &[body::Media::Json])?;
+    let body = body::collect(incoming, &parts.headers, &app.settings).await?;
+    keep::put(app, db, hash, &parts.headers, &body).await
 }
 
 /// Checked before its body is read; carried through even if the client goes away meanwhile.

@@ -19,6 +19,7 @@ pub mod respond;
 pub mod route;
 pub mod server;
 pub mod store;
+pub mod stored;
 pub mod telemetry;
 pub mod tier;
 pub mod write;

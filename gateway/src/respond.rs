@@ -11,6 +11,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
 use crate::error::{Kind, Problem};
+use crate::read::reason::Reason;
 use crate::server::Body;
 
 /// An answer on its way out.
@@ -156,7 +157,7 @@ pub enum CacheStatus {
     /// The client asked to go past caches; the answer is kept.
     Reloaded,
     /// Read from the database, not kept by anybody, for this reason.
-    NotCached(&'static str),
+    NotCached(Reason),
 }
 
 impl CacheStatus {
@@ -169,7 +170,7 @@ impl CacheStatus {
             CacheStatus::Collapsed => HeaderValue::from_static("freshet; fwd=uri-miss; collapsed"),
             CacheStatus::Reloaded => HeaderValue::from_static("freshet; fwd=request; stored"),
             CacheStatus::NotCached(reason) => {
-                HeaderValue::from_str(&format!("freshet; fwd=bypass; detail={reason}"))
+                HeaderValue::from_str(&format!("freshet; fwd=bypass; detail={}", reason.word()))
                     .unwrap_or(HeaderValue::from_static("freshet; fwd=bypass"))
             }
         }

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use super::explain::Explained;
 use super::policy::{Policy, quantile_ms};
 use super::rate::{Decayed, WriteRates};
 use crate::key::Key;
@@ -43,15 +44,15 @@ pub struct Estimator {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Observed {
+pub(super) struct Observed {
     /// When the current value was first read.
-    since: Option<Moment>,
+    pub(super) since: Option<Moment>,
     /// The average of lifetimes, milliseconds; the first computed one before any was seen.
-    average_ms: Option<f64>,
-    /// Whether a lifetime was ever seen.
-    seen: bool,
+    pub(super) average_ms: Option<f64>,
+    /// The last lifetime that was seen, milliseconds.
+    pub(super) last_ms: Option<u64>,
     /// Invalidations: they come from records entering the result, too.
-    churn: Decayed,
+    pub(super) churn: Decayed,
     touched: Moment,
 }
 
@@ -107,20 +108,36 @@ impl Estimator {
         let Some(observed) = self.observed(query, now) else {
             return quantile_ms(policy.quantile, of_members);
         };
-        let since = *observed.since.get_or_insert(now);
-        let computed = quantile_ms(policy.quantile, of_members + observed.churn.per_ms(now));
-        if !observed.seen {
+        observed.since.get_or_insert(now);
+        let explained = Explained::of_query(policy, of_members, observed, now);
+        if observed.last_ms.is_none() {
+            let computed = explained.computed_ms;
             observed.average_ms = computed.is_finite().then_some(computed);
-            return computed;
         }
-        let average = observed.average_ms.unwrap_or(computed);
-        // A value that holds longer than the average is an observation too, only unfinished.
-        #[allow(clippy::cast_precision_loss)]
-        let age = now.since(since) as f64;
-        if age > average {
-            policy.alpha * average + (1.0 - policy.alpha) * age
-        } else {
-            average
+        explained.expected_ms
+    }
+
+    /// How the estimate of a query comes about; nothing is learned from being asked.
+    #[must_use]
+    pub fn explain(
+        &self,
+        policy: &Policy,
+        namespace: &Namespace,
+        query: &Key,
+        members: &[Key],
+        now: Moment,
+    ) -> Explained {
+        let rates = self.rates.get(namespace).map(|(_, rates)| rates);
+        let each = members.iter().map(|member| {
+            rates.map_or(0.0, |rates| rates.per_ms_among(member, members.len(), now))
+        });
+        let (sum, most) = each.fold((0.0, 0.0), |(sum, most): (f64, f64), rate| {
+            (sum + rate, most.max(rate))
+        });
+        let observed = self.queries.get(query.as_str()).copied();
+        Explained {
+            hottest_per_ms: most,
+            ..Explained::of_query(policy, sum, &observed.unwrap_or_default(), now)
         }
     }
 
@@ -132,11 +149,12 @@ impl Estimator {
         let Some(since) = observed.since.take() else {
             return;
         };
+        let actual_ms = now.since(since);
         #[allow(clippy::cast_precision_loss)]
-        let actual = now.since(since) as f64;
+        let actual = actual_ms as f64;
         let average = observed.average_ms.unwrap_or(actual);
         observed.average_ms = Some(policy.alpha * average + (1.0 - policy.alpha) * actual);
-        observed.seen = true;
+        observed.last_ms = Some(actual_ms);
         observed.churn.count(now);
         observed.touched = now;
     }
@@ -247,5 +265,30 @@ mod tests {
         let later = estimator.query_ms(&policy, &namespace, &query, &[], Moment(101_000));
         assert!((999.0..1_001.0).contains(&first), "{first}");
         assert!((30_000.0..31_000.0).contains(&later), "{later}");
+    }
+
+    #[test]
+    fn what_is_explained_is_what_a_read_would_be_given() {
+        let (mut estimator, policy, namespace, query) = fixture();
+        let members: Vec<Key> = (0..3)
+            .map(|i| namespace.record_key(&i.to_string()))
+            .collect();
+        let mut now = Moment(0);
+        for round in 0..200u64 {
+            now = now.after_ms(700 + 13 * (round % 7));
+            estimator.written(&namespace, &members[(round % 2) as usize], now);
+            if round % 11 == 5 {
+                estimator.invalidated(&policy, &query, now);
+            }
+            let before = estimator.explain(&policy, &namespace, &query, &members, now);
+            let again = estimator.explain(&policy, &namespace, &query, &members, now);
+            assert_eq!(before, again, "asking changes nothing");
+            let given = estimator.query_ms(&policy, &namespace, &query, &members, now);
+            assert_eq!(before.expected_ms.to_bits(), given.to_bits(), "{round}");
+        }
+        let explained = estimator.explain(&policy, &namespace, &query, &members, now);
+        assert!(explained.last_ms.is_some() && explained.average_ms.is_some());
+        assert!(explained.hottest_per_ms < explained.members_per_ms);
+        assert!(explained.churn_per_ms > 0.0);
     }
 }

@@ -80,11 +80,17 @@ impl WriteRates {
     /// Writes per millisecond of a record. One that was not written lately gets its share of the writes
     /// that go to such records.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)]
     pub fn per_ms(&self, record: &Key, now: Moment) -> f64 {
+        self.per_ms_among(record, 0, now)
+    }
+
+    /// The same, where at least so many records are known to be there.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn per_ms_among(&self, record: &Key, records: usize, now: Moment) -> f64 {
         match self.records.get(record.as_str()) {
             Some(rate) => rate.per_ms(now),
-            None => self.news.per_ms(now) / self.population as f64,
+            None => self.news.per_ms(now) / self.population.max(records) as f64,
         }
     }
 }

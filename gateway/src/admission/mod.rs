@@ -42,11 +42,23 @@ impl Doorkeeper {
         }
     }
 
+    /// Whether a request would be admitted now; nothing is remembered.
+    #[must_use]
+    pub fn knows(&self, key: &str, now: Moment) -> bool {
+        let state = self.state.lock();
+        let turns = self.turns(&state, now);
+        state.young.contains(key) || !turns && state.old.contains(key)
+    }
+
+    fn turns(&self, state: &State, now: Moment) -> bool {
+        now.since(state.since) >= self.window_ms || state.young_keys >= self.keys_max / 2
+    }
+
     /// Whether the key was asked for before. If not, it is remembered.
     #[must_use]
     pub fn admits(&self, key: &str, now: Moment) -> bool {
         let mut state = self.state.lock();
-        if now.since(state.since) >= self.window_ms || state.young_keys >= self.keys_max / 2 {
+        if self.turns(&state, now) {
             let full = std::mem::replace(&mut state.young, fresh(self.keys_max));
             state.old = full;
             state.young_keys = 0;
@@ -74,6 +86,8 @@ mod tests {
     fn the_second_request_is_admitted_until_two_windows_have_passed() {
         let doorkeeper = Doorkeeper::new(1000, 1_000_000, Moment(0));
         assert!(!doorkeeper.admits("k", Moment(0)));
+        assert!(doorkeeper.knows("k", Moment(9)) && !doorkeeper.knows("k9", Moment(9)));
+        assert!(!doorkeeper.knows("k9", Moment(9)), "asking is no request");
         assert!(doorkeeper.admits("k", Moment(10)));
         assert!(!doorkeeper.admits("once", Moment(10)));
         assert!(doorkeeper.admits("once", Moment(1500)));

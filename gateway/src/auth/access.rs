@@ -8,7 +8,7 @@ use freshet_core::name::Namespace;
 use http::{HeaderMap, header::AUTHORIZATION};
 use secrecy::ExposeSecret;
 
-use crate::config::settings::{AccessRule, Clients, DatabaseOnly, Grant};
+use crate::config::settings::{AccessRule, Clients, DatabaseOnly, Grant, Queries};
 use crate::error::{Kind, Problem};
 
 /// Databases that belong to MongoDB itself: never opened, whatever a rule says.
@@ -29,6 +29,7 @@ pub struct Rule {
     pattern: String,
     read: Grant,
     write: Grant,
+    store: Grant,
     token: Option<KeyHash>,
     /// What browsers are told.
     pub clients: Clients,
@@ -40,6 +41,10 @@ pub struct Rule {
     pub limit_max: u32,
     /// The largest `skip`.
     pub skip_max: u32,
+    /// Which queries are answered.
+    pub queries: Queries,
+    /// Whether its queries are watched where others find no room.
+    pub hinted: bool,
 }
 
 /// What is wanted.
@@ -49,6 +54,8 @@ pub enum Right {
     Read,
     /// To write.
     Write,
+    /// To store queries.
+    Store,
 }
 
 /// Whom an answer is for.
@@ -70,12 +77,15 @@ impl Access {
                 pattern: rule.collection.clone(),
                 read: rule.read,
                 write: rule.write,
+                store: rule.stores(),
                 token: rule.token.as_ref().map(|token| hash(token.expose_secret())),
                 clients: rule.clients,
                 database_only: rule.database_only,
                 require_if_match: rule.require_if_match,
                 limit_max: rule.limit_max,
                 skip_max: rule.skip_max,
+                queries: rule.queries,
+                hinted: rule.hinted,
             })
             .collect();
         Access { rules }
@@ -96,6 +106,7 @@ impl Access {
         let grant = match right {
             Right::Read => rule.read,
             Right::Write => rule.write,
+            Right::Store => rule.store,
         };
         match grant {
             Grant::Public => Ok((rule, Scope::Shared)),
@@ -115,6 +126,12 @@ impl Access {
     pub fn is_public(&self, namespace: &Namespace) -> bool {
         self.rule(namespace)
             .is_some_and(|rule| rule.read == Grant::Public)
+    }
+
+    /// Whether the collection's queries are watched where others find no room.
+    #[must_use]
+    pub fn is_hinted(&self, namespace: &Namespace) -> bool {
+        self.rule(namespace).is_some_and(|rule| rule.hinted)
     }
 
     fn rule(&self, namespace: &Namespace) -> Option<&Rule> {
@@ -193,12 +210,15 @@ mod tests {
             collection: "*".into(),
             read: Grant::Public,
             write: Grant::Deny,
+            store_queries: None,
             token: None,
             clients: Clients::Cache,
             database_only: DatabaseOnly::Deny,
             require_if_match: false,
             limit_max: 1000,
             skip_max: 10_000,
+            queries: Queries::Any,
+            hinted: false,
         };
         let namespace = |db: &str| Namespace::new(db, "c").expect("valid");
         let headers = HeaderMap::new();

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use super::{layers, mistaken, say};
 use crate::cli::Configured;
 use crate::config;
+use crate::config::settings::{Grant, Queries};
 
 /// Reports every mistake in the settings with its place.
 ///
@@ -21,6 +22,14 @@ pub fn run(configured: &Configured) -> anyhow::Result<ExitCode> {
             ));
             if settings.access.is_empty() {
                 say("note: no access rule, so every collection is denied");
+            }
+            for rule in &settings.access {
+                if rule.queries == Queries::Stored && rule.stores() == Grant::Deny {
+                    say(&format!(
+                        "note: on {:?} only stored queries are answered, and nobody may store one; `store_queries = \"token\"` lets the bearer of the token",
+                        rule.collection
+                    ));
+                }
             }
             Ok(ExitCode::SUCCESS)
         }

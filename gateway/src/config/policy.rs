@@ -22,6 +22,8 @@ pub struct Policy {
     pub alpha: f64,
     /// Queries and records watched at once.
     pub active_max: u64,
+    /// Of those, of one database; none: no limit of its own.
+    pub database_active_max: Option<u64>,
 }
 
 impl Policy {
@@ -58,6 +60,10 @@ impl Policy {
                 "active_max",
                 100_000,
                 "Queries and records watched for changes at once; answers beyond are not cached.",
+            ),
+            database_active_max: r.optional(
+                "database_active_max",
+                "Of these, of one database at most; without it a database may take them all.",
             ),
         };
         if !(policy.quantile > 0.0 && policy.quantile < 1.0) {

@@ -8,7 +8,7 @@ use secrecy::SecretString;
 
 use super::policy::Policy;
 use super::reader::Reader;
-pub use super::rules::{AccessRule, Clients, DatabaseOnly, Edge, EdgeKind, Grant};
+pub use super::rules::{AccessRule, Clients, DatabaseOnly, Edge, EdgeKind, Grant, Queries};
 use super::units::{Bytes, choice};
 
 /// Everything the gateway was told.
@@ -87,6 +87,10 @@ pub struct Limits {
     pub reads_in_flight_max: u64,
     /// Writes under way at once; more are refused with 429.
     pub writes_in_flight_max: u64,
+    /// Stored queries of one database.
+    pub stored_queries_max: u64,
+    /// Bytes of a stored query's key.
+    pub stored_query_bytes_max: Bytes,
 }
 
 /// The gateway's own cache.
@@ -258,6 +262,16 @@ impl Limits {
                 256,
                 "Writes under way at once; more are 429.",
             ),
+            stored_queries_max: r.get(
+                "stored_queries_max",
+                10_000,
+                "Stored queries of one database, about; more are 429.",
+            ),
+            stored_query_bytes_max: r.get(
+                "stored_query_bytes_max",
+                Bytes(64 << 10),
+                "Bytes of a stored query in canonical form, at most 1MiB; more is 413.",
+            ),
         };
         let positives = [
             ("body_bytes_max", limits.body_bytes_max.0 > 0),
@@ -269,6 +283,12 @@ impl Limits {
             r.wrong(
                 "url_bytes_max",
                 "`limits.url_bytes_max` must be from 256B to 16KiB",
+            );
+        }
+        if limits.stored_query_bytes_max.0 > 1 << 20 {
+            r.wrong(
+                "stored_query_bytes_max",
+                "`limits.stored_query_bytes_max` must be at most 1MiB",
             );
         }
         if limits.read_timeout > READ_TIMEOUT_MAX || limits.read_timeout.is_zero() {

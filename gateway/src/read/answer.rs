@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::asked::Asked;
 use super::fetch::Fetched;
+use super::reason::Reason;
 use crate::app::App;
 use crate::error::{Kind, Problem};
 use crate::respond::{self, CACHE_STATUS, CacheStatus, FRESHET_POSITION, Reply};
@@ -96,7 +97,7 @@ pub fn uncached(
     wanted: Wanted<'_>,
     key: &str,
     fetched: &Fetched,
-    reason: &'static str,
+    reason: Reason,
 ) -> Result<Reply, Problem> {
     wanted.connection.answers(false);
     let not_shared = HeaderValue::from_static(freshet_core::freshness::NOT_SHARED);

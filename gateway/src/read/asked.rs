@@ -32,11 +32,8 @@ impl Asked {
     /// Reads the question.
     ///
     /// # Errors
-    /// 400 with parameter and pointer; 501 for a stored query; 404 for a route that has no reads.
+    /// 400 with parameter and pointer; 404 for a route that has no reads.
     pub fn parse(route: Route, params: &Params) -> Result<Asked, Problem> {
-        if params.iter().any(|(name, _)| name == "qid") {
-            return Err(Problem::not_implemented("a stored query"));
-        }
         match route {
             Route::Record(namespace, id) => {
                 RecordRequest::parse(&namespace, id, params).map(Asked::Record)

@@ -2,7 +2,10 @@
 
 pub mod answer;
 pub mod asked;
+pub mod explain;
 pub mod fetch;
 pub mod path;
+pub mod permit;
 pub mod query_body;
+pub mod reason;
 pub mod sketch;

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use freshet_core::freshness::Lifetimes;
 use freshet_core::key::Key;
 use freshet_core::time::Ttl;
-use freshet_invalidation::{Answer as Read, NotCached, Ticket};
+use freshet_invalidation::{Answer as Read, NotCached, Resource, Ticket};
 
 use super::answer::{self, Wanted};
 use super::asked::Asked;
 use super::fetch::fetch;
+use super::permit::{Permitted, only_stored, permit};
+use super::reason::Reason;
 use crate::app::App;
-use crate::auth::access::{Right, Rule, Scope};
+use crate::auth::access::{Rule, Scope};
 use crate::config::settings::Clients;
 use crate::error::Problem;
 use crate::respond::{CacheStatus, Reply};
@@ -37,17 +39,8 @@ pub struct Request<'a> {
 /// The problem to send instead.
 pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
     let wanted = request.wanted;
-    let asked = Asked::parse(request.route, &request.params)?;
-    let (rule, mut scope) = app
-        .access
-        .check(asked.namespace(), Right::Read, wanted.headers)?;
-    for joined in asked.joined() {
-        // One private part makes the whole private.
-        if app.access.check(&joined, Right::Read, wanted.headers)?.1 == Scope::Private {
-            scope = Scope::Private;
-        }
-    }
-    asked.check(rule)?;
+    let Permitted { asked, rule, scope } =
+        permit(app, request.route, &request.params, wanted.headers).await?;
     let key = asked.key();
     if let Err(reason) = admit(app, &asked, scope, &key) {
         return uncached(app, wanted, &asked, &key, reason).await;
@@ -70,10 +63,10 @@ pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
         },
     };
 
-    let begun = begin(app, &asked, &key).await;
+    let begun = begin(app, &asked, rule, &key).await;
     let ticket = match begun {
         Ok(ticket) => ticket,
-        Err(no) => return uncached(app, wanted, &asked, &key, no.word()).await,
+        Err(no) => return uncached(app, wanted, &asked, &key, no.into()).await,
     };
     let fetched = fetch(app, &asked, ticket.from).await?;
 
@@ -87,14 +80,18 @@ pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
         joined: fetched.joined.clone(),
     };
     if let Err(no) = app.pipeline.settle(ticket, read).await {
-        app.metrics.not_cached(no.word());
-        return answer::uncached(wanted, key.as_str(), &fetched, no.word());
+        app.metrics.not_cached(no.into());
+        return answer::uncached(wanted, key.as_str(), &fetched, no.into());
     }
 
     let answered = answer::shared(app, &asked, &key, &fetched);
-    let entry = Arc::new(Entry::new(answered, lifetimes, issued, generation));
+    let entry = Entry::new(answered, lifetimes, issued, generation);
+    let entry = Arc::new(match only_stored(rule, &asked) {
+        true => entry.by_hash_only(),
+        false => entry,
+    });
     if !in_time(app, &entry) {
-        let no = NotCached::ReadTooSlow.word();
+        let no = NotCached::ReadTooSlow.into();
         app.metrics.not_cached(no);
         return answer::uncached(wanted, key.as_str(), &fetched, no);
     }
@@ -110,18 +107,28 @@ pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
 }
 
 /// Registers what is asked for (C1), as far as the change feed tells all about it (C14).
-async fn begin(app: &App, asked: &Asked, key: &Key) -> Result<Ticket, NotCached> {
-    let resource = asked.resource(key.clone())?;
-    // One shape for all: whoever declares last sees what happened since the first.
-    let mut shape = app.declare(asked.namespace()).await?;
-    for join in &resource.joins {
-        shape = shape.min(app.declare(&join.from).await?);
-    }
+async fn begin(app: &App, asked: &Asked, rule: &Rule, key: &Key) -> Result<Ticket, NotCached> {
+    let mut resource = asked.resource(key.clone())?;
+    resource.hinted = rule.hinted;
+    let shape = declare(app, &resource).await?;
     let ticket = app.pipeline.begin(resource)?;
     match ticket.shape == shape {
         true => Ok(ticket),
         false => Err(NotCached::InvalidatedMeanwhile),
     }
+}
+
+/// Tells what the change feed says about the collections that an answer is read from.
+///
+/// # Errors
+/// `Undecidable`.
+pub(super) async fn declare(app: &App, resource: &Resource) -> Result<u64, NotCached> {
+    // One shape for all: whoever declares last sees what happened since the first.
+    let mut shape = app.declare(&resource.namespace).await?;
+    for join in &resource.joins {
+        shape = shape.min(app.declare(&join.from).await?);
+    }
+    Ok(shape)
 }
 
 /// Whether an answer can still be handed over within F of its settling (C5).
@@ -130,23 +137,32 @@ fn in_time(app: &App, entry: &Entry) -> bool {
 }
 
 /// Why an answer cannot enter a cache, before anything is known of it.
-fn admit(app: &App, asked: &Asked, scope: Scope, key: &Key) -> Result<(), &'static str> {
-    if scope == Scope::Private {
-        return Err("private");
-    }
-    if asked.database_only().is_some() {
-        return Err("database-only");
-    }
+fn admit(app: &App, asked: &Asked, scope: Scope, key: &Key) -> Result<(), Reason> {
+    shareable(asked, scope)?;
     match &app.doorkeeper {
         Some(doorkeeper) if !doorkeeper.admits(key.as_str(), app.clock.now()) => {
-            Err("first-request")
+            Err(Reason::FirstRequest)
         }
         _ => Ok(()),
     }
 }
 
+/// What of an answer is for everybody, and could be watched.
+///
+/// # Errors
+/// Why it is not.
+pub(super) fn shareable(asked: &Asked, scope: Scope) -> Result<(), Reason> {
+    if scope == Scope::Private {
+        return Err(Reason::Private);
+    }
+    match asked.database_only() {
+        Some(_) => Err(Reason::DatabaseOnly),
+        None => Ok(()),
+    }
+}
+
 /// The estimate, within what the collection grants to browsers and the settings to anybody.
-fn granted(estimate: Lifetimes, rule: &Rule) -> Lifetimes {
+pub(super) fn granted(estimate: Lifetimes, rule: &Rule) -> Lifetimes {
     match rule.clients {
         Clients::Cache => estimate,
         Clients::Revalidate => Lifetimes {
@@ -161,7 +177,7 @@ async fn uncached(
     wanted: Wanted<'_>,
     asked: &Asked,
     key: &Key,
-    reason: &'static str,
+    reason: Reason,
 ) -> Result<Reply, Problem> {
     app.metrics.not_cached(reason);
     let fetched = fetch(app, asked, app.pipeline.position()).await?;

@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 use super::answer::{self, Wanted};
 use super::asked::Asked;
 use super::fetch::fetch;
+use super::permit::{Permitted, check};
+use super::reason::Reason;
 use crate::app::App;
-use crate::auth::access::Right;
 use crate::error::Problem;
 use crate::respond::Reply;
 use crate::route::{Params, Route};
@@ -28,13 +29,12 @@ pub async fn read(
     body: &[u8],
     wanted: Wanted<'_>,
 ) -> Result<Reply, Problem> {
-    let (rule, _) = app.access.check(&namespace, Right::Read, wanted.headers)?;
     let asked = Asked::parse(Route::Collection(namespace), &parameters(body)?)?;
-    asked.check(rule)?;
+    let Permitted { asked, .. } = check(app, asked, false, wanted.headers)?;
     let key = asked.key();
-    app.metrics.not_cached("query-body");
+    app.metrics.not_cached(Reason::QueryBody);
     let fetched = fetch(app, &asked, app.pipeline.position()).await?;
-    let mut reply = answer::uncached(wanted, key.as_str(), &fetched, "query-body")?;
+    let mut reply = answer::uncached(wanted, key.as_str(), &fetched, Reason::QueryBody)?;
     reply.headers_mut().remove(CONTENT_LOCATION);
     // A filter that only the database can decide has no GET of its own key, but the URL is answered all the same.
     if let Some(location) = wanted.url(key.as_str()) {
@@ -44,7 +44,10 @@ pub async fn read(
 }
 
 /// The members as the parameters they stand for. The filter's text goes on as it is: it is read once, exactly.
-fn parameters(body: &[u8]) -> Result<Params, Problem> {
+///
+/// # Errors
+/// 400.
+pub fn parameters(body: &[u8]) -> Result<Params, Problem> {
     // Checked as Extended JSON first: that refuses repeated names at every depth, which a map would swallow.
     freshet_core::value::ejson::parse_document(body)
         .map_err(|error| Problem::malformed(error.detail).at(error.pointer))?;

@@ -25,6 +25,10 @@ pub enum Route {
     Aggregate(Namespace),
     /// A query in a body.
     QueryBody(Namespace),
+    /// Why a query is or is not cached.
+    Explain(Namespace),
+    /// A stored query: its database and its hash.
+    Stored(String, String),
     /// The sketch of a database.
     Sketch(String),
     /// A part of the protocol that this version does not answer, with the methods it would have.
@@ -73,7 +77,12 @@ impl Route {
             Route::Collection(_) => "GET, HEAD, POST, QUERY, OPTIONS",
             Route::Record(..) => "GET, HEAD, PUT, PATCH, DELETE, OPTIONS",
             Route::QueryBody(_) => "POST, OPTIONS",
-            Route::Count(_) | Route::Aggregate(_) | Route::Sketch(_) | Route::Operation(_) => READ,
+            Route::Stored(..) => "PUT, DELETE, OPTIONS",
+            Route::Count(_)
+            | Route::Aggregate(_)
+            | Route::Explain(_)
+            | Route::Sketch(_)
+            | Route::Operation(_) => READ,
             Route::Later(_, allow) => allow,
         }
     }
@@ -95,6 +104,8 @@ impl Route {
             Route::Count(_) => "count",
             Route::Aggregate(_) => "aggregate",
             Route::QueryBody(_) => "query-body",
+            Route::Explain(_) => "explain",
+            Route::Stored(..) => "stored-query",
             Route::Sketch(_) => "sketch",
             Route::Later(..) => "later",
             Route::Operation(_) => "operation",
@@ -123,7 +134,7 @@ fn resource(rest: &str) -> Result<Route, Problem> {
             database(db).map(|_| Route::Later("a transaction", "POST, OPTIONS"))
         }
         [db, "_queries", hash] if is_hash(hash) => {
-            database(db).map(|_| Route::Later("a stored query", "PUT, OPTIONS"))
+            Ok(Route::Stored(database(db)?, hash.to_owned()))
         }
         [db, collection] => Ok(Route::Collection(namespace(db, collection)?)),
         [db, collection, last] => below_collection(namespace(db, collection)?, last),
@@ -137,7 +148,7 @@ fn below_collection(namespace: Namespace, last: &str) -> Result<Route, Problem> 
         "_query" => Ok(Route::QueryBody(namespace)),
         "_live" => Ok(Route::Later("a live query", READ)),
         "_aggregate" => Ok(Route::Aggregate(namespace)),
-        "_explain" => Ok(Route::Later("an explanation", READ)),
+        "_explain" => Ok(Route::Explain(namespace)),
         "" => Err(Problem::no_such_path()),
         _ if last.starts_with('_') => Err(Problem::no_such_path()),
         _ => {
@@ -165,7 +176,9 @@ fn database(db: &str) -> Result<String, Problem> {
     namespace(db, "any").map(|_| name)
 }
 
-fn is_hash(text: &str) -> bool {
+/// Whether a text is a key's hash.
+#[must_use]
+pub fn is_hash(text: &str) -> bool {
     text.len() == 32
         && text
             .bytes()

@@ -12,6 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::read::reason::Reason;
 use crate::respond::CacheStatus;
 
 /// A request's labels.
@@ -158,9 +159,11 @@ impl Metrics {
     }
 
     /// An answer goes out that no cache may keep.
-    pub fn not_cached(&self, reason: &'static str) {
+    pub fn not_cached(&self, reason: Reason) {
         self.not_cached
-            .get_or_create(&ReasonLabels { reason })
+            .get_or_create(&ReasonLabels {
+                reason: reason.word(),
+            })
             .inc();
     }
 

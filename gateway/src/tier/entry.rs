@@ -31,6 +31,9 @@ pub struct Entry {
     pub answer: Answer,
     /// The state of the key's invalidation when the read began.
     pub generation: Generation,
+    /// Whether it is the answer to its key, however that was asked for; false: of a stored query that has no other URL
+    /// than its hash.
+    pub by_url: bool,
     lifetimes: Lifetimes,
     issued: Moment,
     stamped: Mutex<(Lifetimes, HeaderValue)>,
@@ -48,9 +51,19 @@ impl Entry {
         Entry {
             answer,
             generation,
+            by_url: true,
             lifetimes,
             issued,
             stamped: Mutex::new((lifetimes, crate::respond::cache_control(lifetimes))),
+        }
+    }
+
+    /// The same, for those alone who ask for a stored query by its hash.
+    #[must_use]
+    pub fn by_hash_only(self) -> Entry {
+        Entry {
+            by_url: false,
+            ..self
         }
     }
 

@@ -60,6 +60,36 @@ fn check_refuses_what_would_refuse_every_request() {
 }
 
 #[test]
+fn check_knows_who_may_store_queries_and_how_many_are_watched() {
+    let dir = TempDir::new().expect("a directory");
+    let file = dir.path().join("freshet.toml");
+    let check = |text: &str| {
+        std::fs::write(&file, text).expect("written");
+        let output = freshet().args(["check", "--config"]).arg(&file).output();
+        let output = output.expect("it runs");
+        let said = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        (
+            output.status.code(),
+            said(output.stdout) + &said(output.stderr),
+        )
+    };
+    let rule = "store = \"embedded:x\"\n[policy]\ndatabase_active_max = 5\n[[access]]\ncollection = \"a.b\"\nread = \"public\"\nhinted = true\nqueries = \"stored\"\n";
+    let (code, said) = check(rule);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("nobody may store one"), "{said}");
+    let by_token = format!("{rule}store_queries = \"token\"\n");
+    let (code, said) = check(&by_token);
+    assert_eq!(code, Some(64), "{said}");
+    assert!(said.contains("needs `token`"), "{said}");
+    let (code, said) = check(&format!("{by_token}token = \"t0ken\"\n"));
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!said.contains("nobody"), "{said}");
+    let (code, said) = check(&rule.replace("\"stored\"", "\"some\""));
+    assert_eq!(code, Some(64), "{said}");
+    assert!(said.contains(":8:11:"), "{said}");
+}
+
+#[test]
 fn the_reference_is_a_valid_file() {
     let dir = TempDir::new().expect("a directory");
     let file = dir.path().join("freshet.toml");

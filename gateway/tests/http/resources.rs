@@ -249,6 +249,8 @@ async fn operations() {
         "/v1/{db}/{collection}/_count",
         "/v1/{db}/{collection}/_aggregate",
         "/v1/{db}/{collection}/_query",
+        "/v1/{db}/{collection}/_explain",
+        "/v1/{db}/_queries/{hash}",
         "/v1/{db}/_sketch",
         "/healthz",
         "/readyz",

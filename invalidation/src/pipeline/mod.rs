@@ -3,6 +3,7 @@
 
 mod effects;
 mod feed;
+mod outlook;
 mod settings;
 mod snapshots;
 mod state;

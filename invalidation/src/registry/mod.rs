@@ -4,6 +4,7 @@
 mod collection;
 mod due;
 mod join;
+mod outlook;
 mod watched;
 mod worth;
 
@@ -213,24 +214,12 @@ impl Registry {
     /// # Errors
     /// There is none. A query that is asked for often may have made another one retire: then there will be.
     fn make_room(&mut self, resource: &Resource, now: Moment) -> Result<(), Refused> {
-        let of_database = self.by_database.get(resource.namespace.db());
-        if of_database.is_some_and(|count| *count >= self.limits.database_active_max) {
-            return Err(Refused::Quota);
-        }
-        let limit = match resource.hinted {
-            true => self.limits.active_max.saturating_mul(2),
-            false => self.limits.active_max,
-        };
-        if self.active < limit {
-            return Ok(());
-        }
-        self.sweep(now);
-        if self.active < limit {
-            return Ok(());
-        }
-        let wanted = f32::from(self.demand.ask(&resource.key));
-        self.retire_below(wanted, now);
-        Err(Refused::Full)
+        self.room(resource, now).inspect_err(|refused| {
+            if *refused == Refused::Full {
+                let wanted = f32::from(self.demand.ask(&resource.key));
+                self.retire_below(wanted, now);
+            }
+        })
     }
 
     /// Lets the least of some queries retire if it is worth less.
