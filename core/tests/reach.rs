@@ -64,7 +64,7 @@ fn leaves<'a>(path: &Path, document: &'a RawDocument) -> Vec<Leaf<'a>> {
 fn reached(atom: &Atom, reach: &[Reach<'_>], document: &RawDocument) -> bool {
     reach.iter().any(|one| {
         let path = match one.below.as_str() {
-            "" => atom.path().clone(),
+            "" => Path::clone(atom.path()),
             below => Path::new(&format!("{}.{below}", atom.path().as_str())),
         };
         let found = leaves(&path, document);

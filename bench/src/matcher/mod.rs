@@ -5,20 +5,21 @@
 //! and after. Left out: the database, the sketch and the purges (suite `pipeline`).
 
 mod figures;
+mod measure;
 mod naive;
 mod workload;
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use bson::RawDocumentBuf;
 use freshet_core::change::Image;
 use freshet_core::time::{Moment, Position};
 use freshet_invalidation::matcher::{Coverage, Happened, Matcher, Shown};
-use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use self::measure::{at_most, latency, rate, register, time_per_write};
 use self::naive::Naive;
 use self::workload::{Asked, Workload};
 use crate::machine::Machine;
@@ -117,12 +118,12 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let most = options.queries_max;
     let (memory, most_scale, (add_us, remove_us)) = at_most(options, most, seconds)?;
     let few = engine(options.seed, 10_000.min(most))?;
-    let few_scale = measure(few, options.seed, 10_000.min(most), seconds)?;
+    let few_scale = time_per_write(few, options.seed, 10_000.min(most), seconds)?;
     let reference = 100_000.min(most);
     let mut matcher = engine(options.seed, reference)?;
     let per_s = register(&mut matcher, options.seed, reference, seconds)?;
     let coverage = matcher.coverage();
-    let latency_of = measure(matcher, options.seed, reference, seconds)?;
+    let latency_of = time_per_write(matcher, options.seed, reference, seconds)?;
     let rate = 1e6 / latency_of.us_per_write / 2.0;
     let histogram = latency(
         engine(options.seed, reference)?,
@@ -212,134 +213,6 @@ fn touched(matcher: &mut Matcher, before: &Image, after: &Image) -> u64 {
     count
 }
 
-/// With the most queries: memory while they come in, time per write, time per registration.
-fn at_most(
-    options: &Options,
-    queries: u64,
-    seconds: Duration,
-) -> anyhow::Result<(Memory, Scale, (f64, f64))> {
-    eprintln!("registering {queries} queries");
-    let mut matcher = Matcher::default();
-    let mut workload = Workload::new(options.seed, queries);
-    warm_up(&mut matcher, &mut workload);
-    let before = resident_bytes()?;
-    let (mut text, mut adding) = (0, Duration::ZERO);
-    let mut ids = Vec::with_capacity(usize::try_from(queries)?);
-    for index in 0..queries {
-        let asked = workload.query(index);
-        text += asked.watch.filter.canonical_text().len();
-        let start = Instant::now();
-        ids.push(add(&mut matcher, asked)?);
-        adding += start.elapsed();
-    }
-    let grown = resident_bytes()?.saturating_sub(before);
-    let text = text as f64 / queries as f64;
-    let memory = Memory {
-        queries,
-        bytes_per_query: grown as f64 / queries as f64 - text,
-        filter_text_bytes_per_query: text,
-    };
-    let scale = measure_on(&mut matcher, options.seed, queries, seconds)?;
-    let start = Instant::now();
-    for id in ids {
-        matcher.remove(id);
-    }
-    let removing = start.elapsed();
-    let us = |all: Duration| all.as_secs_f64() * 1e6 / queries as f64;
-    Ok((memory, scale, (us(adding), us(removing))))
-}
-
-fn measure(
-    mut matcher: Matcher,
-    seed: u64,
-    queries: u64,
-    seconds: Duration,
-) -> anyhow::Result<Scale> {
-    measure_on(&mut matcher, seed, queries, seconds)
-}
-
-/// As many writes as it takes.
-fn measure_on(
-    matcher: &mut Matcher,
-    seed: u64,
-    queries: u64,
-    seconds: Duration,
-) -> anyhow::Result<Scale> {
-    let writes = writes(seed, queries);
-    let round = |matcher: &mut Matcher| -> u64 {
-        writes
-            .iter()
-            .map(|(before, after)| touched(matcher, before, after))
-            .sum()
-    };
-    round(matcher); // warms up
-    let earlier = matcher.work();
-    let (mut matches, mut rounds) = (0, 0);
-    let start = Instant::now();
-    while start.elapsed() < seconds {
-        matches += round(matcher);
-        rounds += 1;
-    }
-    let spent = start.elapsed();
-    let done = (rounds * WRITES) as f64;
-    ensure!(matches > 0, "nothing matched");
-    let scale = Scale {
-        queries,
-        us_per_write: spent.as_secs_f64() * 1e6 / done,
-        matches_per_write: matches as f64 / done,
-        candidates_per_write: (matcher.work().candidates - earlier.candidates) as f64 / done,
-    };
-    eprintln!("{scale:?}");
-    Ok(scale)
-}
-
-/// Seven updates, two inserts and a delete of ten.
-fn writes(seed: u64, queries: u64) -> Vec<(Image, Image)> {
-    let mut workload = Workload::new(seed + 1, queries);
-    let write = |index: usize| {
-        let document = workload.document(i64::try_from(index).unwrap_or(0));
-        match index % 10 {
-            0 | 1 => (Image::Absent, Image::Known(document)),
-            2 => (Image::Known(document), Image::Absent),
-            _ => {
-                let after = workload.updated(&document);
-                (Image::Known(document), Image::Known(after))
-            }
-        }
-    };
-    (0..WRITES).map(write).collect()
-}
-
-/// Open loop: each write has its intended start, whether the one before is done or not.
-fn latency(
-    mut matcher: Matcher,
-    seed: u64,
-    queries: u64,
-    rate: f64,
-    seconds: Duration,
-) -> anyhow::Result<Histogram<u64>> {
-    eprintln!("latency at {rate:.0} writes/s");
-    let writes = writes(seed, queries);
-    writes.iter().for_each(|(before, after)| {
-        touched(&mut matcher, before, after);
-    });
-    let mut histogram = Histogram::new(3)?;
-    let start = Instant::now();
-    for (index, (before, after)) in writes.iter().cycle().enumerate() {
-        let intended = Duration::from_secs_f64(index as f64 / rate);
-        if intended > seconds {
-            break;
-        }
-        while start.elapsed() < intended {
-            std::hint::spin_loop();
-        }
-        touched(&mut matcher, before, after);
-        let late = start.elapsed().saturating_sub(intended);
-        histogram.record(u64::try_from(late.as_micros())?)?;
-    }
-    Ok(histogram)
-}
-
 /// Nothing to index: the engine beside the naive baseline, over the same queries and documents.
 fn residual(seed: u64, seconds: Duration) -> anyhow::Result<Residual> {
     const QUERIES: u64 = 3_000;
@@ -388,44 +261,4 @@ fn residual(seed: u64, seconds: Duration) -> anyhow::Result<Residual> {
         decode_evaluations_per_s_per_core: theirs,
         vs_decode: ours / theirs,
     })
-}
-
-/// Evaluations per second of a step that handles some writes.
-fn rate(seconds: Duration, queries: u64, mut step: impl FnMut() -> usize) -> f64 {
-    let start = Instant::now();
-    let mut writes = 0;
-    while start.elapsed() < seconds {
-        writes += step();
-    }
-    writes as f64 * queries as f64 / start.elapsed().as_secs_f64()
-}
-
-/// In and out again.
-fn register(
-    matcher: &mut Matcher,
-    seed: u64,
-    queries: u64,
-    seconds: Duration,
-) -> anyhow::Result<f64> {
-    let mut workload = Workload::new(seed + 2, queries);
-    let asked: Vec<Asked> = (0..20_000).map(|index| workload.query(index)).collect();
-    let (mut done, mut spent) = (0_u32, Duration::ZERO);
-    while spent < seconds {
-        let start = Instant::now();
-        for one in &asked {
-            let id = matcher.insert(one.key.clone(), &one.watch, None)?;
-            matcher.remove(id);
-        }
-        spent += start.elapsed();
-        done += u32::try_from(asked.len())?;
-    }
-    Ok(f64::from(done) / spent.as_secs_f64())
-}
-
-/// What the process occupies.
-fn resident_bytes() -> anyhow::Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let kib = line.and_then(|line| line.split_whitespace().nth(1));
-    Ok(kib.context("no VmRSS")?.parse::<u64>()? * 1_024)
 }

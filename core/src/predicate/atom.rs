@@ -27,14 +27,8 @@ impl Atom {
 
     /// The path.
     #[must_use]
-    pub fn path(&self) -> &Path {
+    pub fn path(&self) -> &Arc<Path> {
         &self.path
-    }
-
-    /// Lets it have a path of the same text in common with others.
-    pub fn share_path(&mut self, path: Arc<Path>) {
-        debug_assert_eq!(self.path, path);
-        self.path = path;
     }
 
     /// Whether a document satisfies it.

@@ -13,7 +13,10 @@ use crate::query::{AllMember, Clause, ElemMatch, Filter, Operator};
 use crate::value::path::Path;
 
 /// Compiles a filter.
-pub(super) fn filter(filter: &Filter) -> Result<Expr<Atom>, Undecidable> {
+pub(super) fn filter(
+    filter: &Filter,
+    paths: &mut dyn FnMut(&str) -> Arc<Path>,
+) -> Result<Expr<Atom>, Undecidable> {
     if let Some(operator) = filter.database_only() {
         let reason = Reason::DatabaseOperator(operator);
         return Err(Undecidable { reason });
@@ -22,18 +25,26 @@ pub(super) fn filter(filter: &Filter) -> Result<Expr<Atom>, Undecidable> {
     for clause in filter.clauses() {
         all.push(match clause {
             Clause::Path { path, operator } => {
-                let path = Arc::new(Path::new(path));
+                let path = paths(path);
                 tests(operator)?.map(&mut |test| Atom::new(&path, test))
             }
-            Clause::Or(members) => Expr::any(filters(members)?),
-            Clause::Nor(members) => Expr::any(filters(members)?).negated(),
+            Clause::Or(members) => Expr::any(filters(members, paths)?),
+            Clause::Nor(members) => Expr::any(filters(members, paths)?).negated(),
         });
     }
     Ok(Expr::all(all))
 }
 
-fn filters(members: &[Filter]) -> Result<Vec<Expr<Atom>>, Undecidable> {
-    members.iter().map(filter).collect()
+/// A path as it is, for whoever has none in common with others.
+pub(super) fn own_path(path: &str) -> Arc<Path> {
+    Arc::new(Path::new(path))
+}
+
+fn filters(
+    members: &[Filter],
+    paths: &mut dyn FnMut(&str) -> Arc<Path>,
+) -> Result<Vec<Expr<Atom>>, Undecidable> {
+    members.iter().map(|member| filter(member, paths)).collect()
 }
 
 /// The tests an operator makes of what a path leads to, each for itself.
@@ -88,7 +99,7 @@ fn all_member(member: &AllMember) -> Result<Expr<Test>, Undecidable> {
 
 fn elem_match(inner: &ElemMatch) -> Result<Expr<Test>, Undecidable> {
     Ok(Expr::Is(match inner {
-        ElemMatch::Object(inner) => Test::ElementMatches(Box::new(filter(inner)?)),
+        ElemMatch::Object(inner) => Test::ElementMatches(Box::new(filter(inner, &mut own_path)?)),
         ElemMatch::Value(inner) => Test::ElementIs(Box::new(all(inner.iter().map(tests))?)),
     }))
 }

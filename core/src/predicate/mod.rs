@@ -16,9 +16,12 @@ mod reach;
 mod regex;
 mod test;
 
+use std::sync::Arc;
+
 use bson::RawDocument;
 
 use crate::query::Filter;
+use crate::value::path::Path;
 
 pub use self::atom::Atom;
 pub use self::expr::Expr;
@@ -74,7 +77,18 @@ impl Predicate {
     /// # Errors
     /// The filter cannot be decided exactly as the database would.
     pub fn compile(filter: &Filter) -> Result<Predicate, Undecidable> {
-        compile::filter(filter).map(Predicate)
+        compile::filter(filter, &mut compile::own_path).map(Predicate)
+    }
+
+    /// [`Predicate::compile`] with paths that others have, too: `paths` makes or finds one.
+    ///
+    /// # Errors
+    /// As [`Predicate::compile`].
+    pub fn compile_sharing(
+        filter: &Filter,
+        paths: &mut dyn FnMut(&str) -> Arc<Path>,
+    ) -> Result<Predicate, Undecidable> {
+        compile::filter(filter, paths).map(Predicate)
     }
 
     /// Whether a document satisfies the filter. What is not valid BSON ends where it breaks off (MongoDB stores

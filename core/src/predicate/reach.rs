@@ -49,6 +49,15 @@ impl Atom {
         }
     }
 
+    /// [`Atom::reach`] where it is a single span at the atom's own path, as for most atoms; nothing is allocated.
+    #[must_use]
+    pub fn span(&self) -> Option<Span<'_>> {
+        let Test::Compare(compared) = &self.test else {
+            return None;
+        };
+        one_span(compared)
+    }
+
     /// The spans to look at for documents of which it does not hold.
     #[must_use]
     pub fn reach_negated(&self) -> Option<Vec<Reach<'static>>> {
@@ -94,18 +103,28 @@ fn test(test: &Test) -> Option<Vec<Reach<'_>>> {
 }
 
 fn compared(of: &Compared) -> Option<Vec<Span<'_>>> {
-    let value = of.value.as_raw();
-    let (first, last) = (OrderKey::rank_min(of.rank), OrderKey::rank_max(of.rank));
-    let key = OrderKey::of(value);
-    Some(match (value, of.comparison) {
+    match of.value.as_raw() {
         // Null is in no order with anything: these are all equalities.
-        (RawBsonRef::Null | RawBsonRef::Undefined, _) => nothing(),
-        (_, Comparison::Eq) => vec![Span::Equal(value)],
+        RawBsonRef::Null | RawBsonRef::Undefined => Some(nothing()),
+        _ => Some(vec![one_span(of)?]),
+    }
+}
+
+fn one_span(of: &Compared) -> Option<Span<'_>> {
+    let value = of.value.as_raw();
+    let key = || OrderKey::of(value);
+    match (value, of.comparison) {
+        (RawBsonRef::Null | RawBsonRef::Undefined, _) => None,
+        (_, Comparison::Eq) => Some(Span::Equal(value)),
         // The ends of the order compare with every type, and with what is missing.
-        (RawBsonRef::MinKey | RawBsonRef::MaxKey, _) => return None,
-        (_, Comparison::Gt | Comparison::Gte) => vec![Span::Between(key, last)],
-        (_, Comparison::Lt | Comparison::Lte) => vec![Span::Between(first, key)],
-    })
+        (RawBsonRef::MinKey | RawBsonRef::MaxKey, _) => None,
+        (_, Comparison::Gt | Comparison::Gte) => {
+            Some(Span::Between(key(), OrderKey::rank_max(of.rank)))
+        }
+        (_, Comparison::Lt | Comparison::Lte) => {
+            Some(Span::Between(OrderKey::rank_min(of.rank), key()))
+        }
+    }
 }
 
 fn nothing() -> Vec<Span<'static>> {

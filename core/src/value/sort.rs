@@ -126,6 +126,12 @@ impl SortKey {
         Some(SortKey(kept.as_bytes().into()))
     }
 
+    /// Whether it has no value.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.first().is_none_or(|length| *length <= 5)
+    }
+
     /// The values.
     #[must_use]
     pub fn values(&self) -> Vec<RawBsonRef<'_>> {

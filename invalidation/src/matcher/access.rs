@@ -57,6 +57,9 @@ impl Listing {
 /// A way to look a query up, and the share of documents that lead to it.
 type Rated = (Vec<Listed>, f64);
 
+/// A range: its path, its lower end and its upper one, each with the atom that says so.
+type Range = (PathId, (OrderKey, AtomId), (OrderKey, AtomId));
+
 /// What choosing looks at.
 pub(super) struct Chooser<'a> {
     pub(super) atoms: &'a Atoms,
@@ -103,31 +106,31 @@ impl Chooser<'_> {
     }
 
     fn rated(&self, listed: Listed) -> Option<Rated> {
-        let mut places = Vec::new();
-        self.places(listed, &mut |_, below, at| {
-            places.push((below.is_empty(), at))
-        })?;
         let path = self.path(listed)?;
-        let many = places.len() > Selectivity::PLACES_MEASURED_MAX;
-        let share = |(own, at): &(bool, At)| match many || !own {
-            true => Selectivity::assumed(at),
-            false => self.selectivity.of(path, at),
-        };
-        Some((vec![listed], places.iter().map(share).sum()))
+        let (mut share, mut count) = (0.0, 0);
+        self.places(listed, &mut |_, below, at| {
+            count += 1;
+            share += match below.is_empty() && count <= Selectivity::PLACES_MEASURED_MAX {
+                true => self.selectivity.of(path, &at),
+                false => Selectivity::assumed(&at),
+            };
+        })?;
+        Some((vec![listed], share))
     }
 
     /// The ranges that two atoms of one path make together.
     fn ranges(&self, of: &[Expr<AtomId>]) -> Vec<Rated> {
         // Per path and type the highest lower end and the lowest upper one.
-        let mut ranges: Vec<(PathId, (OrderKey, AtomId), (OrderKey, AtomId))> = Vec::new();
+        if of.len() < 2 {
+            return Vec::new();
+        }
+        let mut ranges: Vec<Range> = Vec::new();
         for one in of {
             let Expr::Is(id) = one else { continue };
             let Some((path, low, high)) = self.ends(*id) else {
                 continue;
             };
-            let same = |known: &&mut (PathId, (OrderKey, AtomId), (OrderKey, AtomId))| {
-                known.0 == path && known.1.0.rank() == low.rank()
-            };
+            let same = |known: &&mut Range| known.0 == path && known.1.0.rank() == low.rank();
             match ranges.iter_mut().find(same) {
                 Some((_, l, h)) => (*l, *h) = ((*l).max((low, *id)), (*h).min((high, *id))),
                 None => ranges.push((path, (low, *id), (high, *id))),
@@ -143,13 +146,8 @@ impl Chooser<'_> {
     /// The one span of keys that an atom is satisfied within, of one type.
     fn ends(&self, id: AtomId) -> Option<(PathId, OrderKey, OrderKey)> {
         let (atom, path) = self.atoms.get(id)?;
-        match &atom.reach()?[..] {
-            [
-                Reach {
-                    span: Span::Between(low, high),
-                    below,
-                },
-            ] if below.is_empty() && low.rank() == high.rank() => Some((path, *low, *high)),
+        match atom.span()? {
+            Span::Between(low, high) if low.rank() == high.rank() => Some((path, low, high)),
             _ => None,
         }
     }
@@ -170,19 +168,28 @@ impl Chooser<'_> {
         }
         let (Listed::By(id) | Listed::Without(id) | Listed::Between(id, _)) = listed;
         let (atom, path) = self.atoms.get(id)?;
+        if let Listed::By(_) = listed
+            && let Some(span) = atom.span()
+        {
+            visit(path, "", self.at(span));
+            return Some(());
+        }
         let reach = match listed {
             Listed::Without(_) => atom.reach_negated()?,
             _ => atom.reach()?,
         };
         for Reach { below, span } in reach {
-            let at = match span {
-                Span::Equal(value) => At::Digest(digest(value, self.state)),
-                Span::Between(low, high) => At::Between(low, high),
-                Span::Missing => At::Missing,
-            };
-            visit(path, &below, at);
+            visit(path, &below, self.at(span));
         }
         Some(())
+    }
+
+    fn at(&self, span: Span<'_>) -> At {
+        match span {
+            Span::Equal(value) => At::Digest(digest(value, self.state)),
+            Span::Between(low, high) => At::Between(low, high),
+            Span::Missing => At::Missing,
+        }
     }
 
     /// The places in the index. A path below an atom's own is named by its text.

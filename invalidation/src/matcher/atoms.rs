@@ -2,7 +2,6 @@
 //! event, however many queries ask for it.
 
 use std::hash::{BuildHasher, Hasher};
-use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use freshet_core::predicate::Atom;
@@ -51,7 +50,7 @@ pub(super) struct Atoms {
 
 impl Atoms {
     /// The number of an atom, for one user more.
-    pub(super) fn intern(&mut self, mut atom: Atom, paths: &mut Paths) -> AtomId {
+    pub(super) fn intern(&mut self, atom: Atom, paths: &mut Paths) -> AtomId {
         let hash = hash(&atom);
         let slots = &mut self.slots;
         let same = |id: &AtomId| {
@@ -67,9 +66,6 @@ impl Atoms {
             return id;
         }
         let path = paths.intern(atom.path());
-        if let Some(shared) = paths.path(path) {
-            atom.share_path(Arc::clone(shared));
-        }
         let slot = Some(Slot {
             path,
             atom,
@@ -115,6 +111,12 @@ impl Atoms {
     pub(super) fn get(&self, id: AtomId) -> Option<(&Atom, PathId)> {
         let slot = self.slots.get(id as usize)?.as_ref()?;
         Some((&slot.atom, slot.path))
+    }
+
+    /// Has the atom in the processor's cache soon.
+    pub(super) fn glance(&self, id: AtomId) -> u64 {
+        let slot = self.slots.get(id as usize).and_then(Option::as_ref);
+        slot.map_or(0, |slot| u64::from(slot.memo.event))
     }
 
     /// Forgets what the last event had.

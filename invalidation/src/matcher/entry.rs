@@ -71,6 +71,10 @@ pub(crate) struct Copies {
 #[derive(Debug)]
 enum Members {
     /// Those of every outstanding copy, with the latest position they were read at.
+    #[allow(
+        clippy::box_collection,
+        reason = "there are millions of entries, few of them with members"
+    )]
     Known(Box<HashMap<Key, Position>>),
     /// No copy is out.
     None,

@@ -13,6 +13,7 @@ mod explain;
 mod facts;
 mod index;
 pub mod live;
+mod matching;
 mod outstanding;
 mod paths;
 mod relation;

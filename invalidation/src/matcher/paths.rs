@@ -117,10 +117,10 @@ pub(super) struct Paths {
 
 impl Paths {
     /// The number of a path, for one user more.
-    pub(super) fn intern(&mut self, path: &Path) -> PathId {
+    pub(super) fn intern(&mut self, path: &Arc<Path>) -> PathId {
         let roots = &mut self.roots;
         self.paths.intern(path.as_str(), || {
-            (Arc::new(path.clone()), roots.intern(path.root(), || ()))
+            (Arc::clone(path), roots.intern(path.root(), || ()))
         })
     }
 

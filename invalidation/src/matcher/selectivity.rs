@@ -28,7 +28,7 @@ pub(super) struct Selectivity {
 }
 
 impl Selectivity {
-    /// With more places than this a query's are assumed, not measured.
+    /// Of what a query is listed by so many places are measured; the rest is assumed.
     pub(super) const PLACES_MEASURED_MAX: usize = 8;
 
     /// Keeps a value of a path. (A number that was given to another path keeps the old one's values for a while: they only

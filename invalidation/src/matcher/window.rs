@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 
 use bson::RawBsonRef;
 use freshet_core::value::sort::{Pattern, SortKey, compare_keys, digest_of_key};
+use smallvec::SmallVec;
 
 /// What an answer showed of the order of all that matches. Every part that is not known makes the window larger.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,15 +27,18 @@ pub struct End {
     pub witness: Option<u64>,
 }
 
-/// Records beyond the end that are known besides the witness, at most.
-const SPARES_MAX: usize = 4;
+/// Records beyond the end that are known at most.
+const BEYOND_MAX: usize = 5;
 
 /// The window of the copies that are out, followed through the changes that leave it alone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Followed {
-    window: Window,
-    /// Records that changes showed to be beyond the end: each can be the witness when that one goes.
-    spares: Vec<u64>,
+    /// In a box, since most answers skip nothing.
+    first: Option<Box<SortKey>>,
+    last: Option<SortKey>,
+    /// Records beyond the end: the witness, and those that changes showed to be there. Each can be the witness when that
+    /// one goes. None at all: not known.
+    beyond: SmallVec<[u64; 2]>,
     /// All that matches was skipped, and nothing is shown.
     nothing: bool,
 }
@@ -50,16 +54,33 @@ pub(super) enum Place {
 impl Followed {
     /// The window of one copy. `nothing`: it shows no record, since all that match were skipped.
     pub(super) fn of(window: Window, nothing: bool) -> Followed {
+        let (last, witness) = match window.end {
+            Some(end) => (Some(end.last), end.witness),
+            None => (None, None),
+        };
         Followed {
-            window,
-            spares: Vec::new(),
+            first: window.first.map(Box::new),
+            last,
+            beyond: witness.into_iter().collect(),
             nothing,
         }
     }
 
+    /// Has the window in the processor's cache soon.
+    pub(super) fn glance(&self) -> u64 {
+        u64::from(self.nothing)
+    }
+
+    /// The same of the key at its end.
+    pub(super) fn glance_at_last(&self) -> u64 {
+        self.last
+            .as_ref()
+            .map_or(0, |last| u64::from(last.is_empty()))
+    }
+
     /// Whether nothing is known.
     pub(super) fn is_everything(&self) -> bool {
-        self.window == Window::default() && !self.nothing
+        self.first.is_none() && self.last.is_none() && !self.nothing
     }
 
     /// Whether no record is shown, so that none that goes or changes can matter.
@@ -72,12 +93,12 @@ impl Followed {
         if self.nothing {
             return Place::Ahead;
         }
-        if let Some(end) = &self.window.end
-            && end.last.compare(key, pattern) == Ordering::Less
+        if let Some(last) = &self.last
+            && last.compare(key, pattern) == Ordering::Less
         {
             return Place::Beyond;
         }
-        match &self.window.first {
+        match &self.first {
             Some(first) if first.compare(key, pattern) == Ordering::Greater => Place::Ahead,
             _ => Place::Inside,
         }
@@ -85,47 +106,29 @@ impl Followed {
 
     /// There is a record beyond the end.
     pub(super) fn arrived(&mut self, key: &[RawBsonRef<'_>]) {
-        let Some(witness) = self.witness().copied() else {
-            return;
-        };
-        let key = digest_of_key(key);
-        if self.spares.len() < SPARES_MAX && key != witness && !self.spares.contains(&key) {
-            self.spares.push(key);
+        if (1..BEYOND_MAX).contains(&self.beyond.len()) {
+            let key = digest_of_key(key);
+            if !self.beyond.contains(&key) {
+                self.beyond.push(key);
+            }
         }
     }
 
     /// A record beyond the end went. Whether it may have been the only one; if so, nothing is changed.
     pub(super) fn left(&mut self, key: &[RawBsonRef<'_>]) -> bool {
         let key = digest_of_key(key);
-        match self.witness().copied() {
-            None => return true,
-            Some(witness) if witness == key => {
-                let spare = self.spares.pop();
-                match (self.witness(), spare) {
-                    (Some(witness), Some(spare)) => *witness = spare,
-                    _ => return true,
-                }
-            }
-            Some(_) => self.spares.retain(|spare| *spare != key),
+        if self.beyond.iter().all(|known| *known == key) {
+            return true;
         }
+        self.beyond.retain(|known| *known != key);
         false
     }
 
     /// A record moved, and is still beyond the end. Whether it was known there.
     pub(super) fn moved(&mut self, before: &[RawBsonRef<'_>], after: &[RawBsonRef<'_>]) -> bool {
-        let (before, after) = (digest_of_key(before), digest_of_key(after));
-        if let Some(witness) = self.witness()
-            && *witness == before
-        {
-            *witness = after;
-            return true;
-        }
-        let known = self.spares.iter_mut().find(|spare| **spare == before);
-        known.map(|spare| *spare = after).is_some()
-    }
-
-    fn witness(&mut self) -> Option<&mut u64> {
-        self.window.end.as_mut()?.witness.as_mut()
+        let before = digest_of_key(before);
+        let known = self.beyond.iter_mut().find(|known| **known == before);
+        known.map(|known| *known = digest_of_key(after)).is_some()
     }
 
     /// The window of which a write outside leaves both answers alone. They are of one query, which may have changed
@@ -137,41 +140,28 @@ impl Followed {
         if self.nothing || other.nothing {
             return Followed::default();
         }
-        let ends = (&self.window.end, &other.window.end);
-        let spares = match ends {
-            // The older one's has been followed since.
-            (Some(a), Some(b)) if a.last.compare(&b.last.values(), pattern).is_eq() => self.spares,
-            _ => Vec::new(),
-        };
-        Followed {
-            window: self.window.union(other.window, pattern),
-            spares,
-            nothing: false,
-        }
-    }
-}
-
-impl Window {
-    fn union(self, other: Window, pattern: &Pattern) -> Window {
-        let (first, end) = (self.first.zip(other.first), self.end.zip(other.end));
         let order = |a: &SortKey, b: &SortKey| compare_keys(&a.values(), &b.values(), pattern);
-        Window {
-            first: first.map(|(a, b)| match order(&a, &b) {
+        let first = self
+            .first
+            .zip(other.first)
+            .map(|(a, b)| match order(&a, &b) {
                 Ordering::Greater => b,
                 _ => a,
-            }),
-            end: end.map(|(a, b)| match order(&a.last, &b.last) {
-                // The older one's has been followed since.
-                Ordering::Equal => a,
-                Ordering::Greater => End {
-                    last: a.last,
-                    witness: None,
-                },
-                Ordering::Less => End {
-                    last: b.last,
-                    witness: None,
-                },
-            }),
+            });
+        let (last, beyond) = match self.last.zip(other.last) {
+            // What the older one knows has been followed since.
+            Some((a, b)) => match order(&a, &b) {
+                Ordering::Equal => (Some(a), self.beyond),
+                Ordering::Greater => (Some(a), SmallVec::new()),
+                Ordering::Less => (Some(b), SmallVec::new()),
+            },
+            None => (None, SmallVec::new()),
+        };
+        Followed {
+            first,
+            last,
+            beyond,
+            nothing: false,
         }
     }
 }

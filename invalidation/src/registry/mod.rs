@@ -5,6 +5,7 @@ mod collection;
 mod due;
 mod join;
 mod outlook;
+mod room;
 mod watched;
 mod worth;
 
@@ -22,13 +23,9 @@ use crate::matcher::{Coverage, Explanation, Home, QueryId, Shown, Watch};
 pub use collection::Collection;
 pub(crate) use collection::Touched;
 pub use join::Join;
+pub use room::Retiring;
 pub use watched::{Images, Resource, Watched};
 pub(crate) use worth::Worth;
-
-/// Queries looked at for one to retire.
-const LOOKED_AT: u32 = 16;
-/// Queries that may be on their way out at a time.
-const RETIRING_MAX: usize = 256;
 
 /// What may be active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,17 +73,6 @@ pub struct Registry {
     /// Every change at or before it is matched, with what was active then.
     matched: Position,
     shape: u64,
-}
-
-/// A query that makes room.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Retiring {
-    /// Its collection.
-    pub namespace: Namespace,
-    /// Its key.
-    pub key: Key,
-    /// The latest position that a copy of it was read at.
-    pub after: Position,
 }
 
 /// What is known of a query.
@@ -209,69 +195,6 @@ impl Registry {
         let due = now.after_ms(self.limits.ticket_ms);
         self.due.put(due, Listed::Query(namespace.clone(), id));
         Ok(id)
-    }
-
-    /// # Errors
-    /// There is none. A query that is asked for often may have made another one retire: then there will be.
-    fn make_room(&mut self, resource: &Resource, now: Moment) -> Result<(), Refused> {
-        self.room(resource, now).inspect_err(|refused| {
-            if *refused == Refused::Full {
-                let wanted = f32::from(self.demand.ask(&resource.key));
-                self.retire_below(wanted, now);
-            }
-        })
-    }
-
-    /// Lets the least of some queries retire if it is worth less.
-    fn retire_below(&mut self, wanted: f32, now: Moment) {
-        if self.retiring.len() >= RETIRING_MAX {
-            return;
-        }
-        let largest = self.collections.iter_mut().max_by_key(|(_, c)| c.queries());
-        let Some((namespace, collection)) = largest else {
-            return;
-        };
-        let found = collection.matcher().least_of(self.looked, LOOKED_AT, now);
-        self.looked = self.looked.wrapping_add(LOOKED_AT);
-        if let Some((id, score)) = found
-            && score < wanted
-        {
-            collection.matcher().retire(id);
-            self.retiring.push((namespace.clone(), id));
-        }
-    }
-
-    /// The queries that make room for others: their copies have to be stale before they are taken out.
-    pub fn retiring(&mut self) -> Vec<Retiring> {
-        let retiring = std::mem::take(&mut self.retiring).into_iter();
-        let known = retiring.filter_map(|(namespace, id)| {
-            let entry = self.collections.get(&namespace)?.entry(id)?;
-            Some(Retiring {
-                key: entry.key.clone(),
-                after: entry.copies.latest(),
-                namespace,
-            })
-        });
-        known.collect()
-    }
-
-    /// Its copies are stale now.
-    pub fn retire(&mut self, retired: &Retiring) {
-        if let Some(collection) = self.collections.get_mut(&retired.namespace)
-            && let Some(id) = collection.find(&retired.key)
-        {
-            collection.remove(id);
-            self.count(&retired.namespace, -1);
-        }
-    }
-
-    fn count(&mut self, namespace: &Namespace, change: isize) {
-        self.active = self.active.saturating_add_signed(change);
-        let of_database = self.by_database.entry(namespace.db().into()).or_default();
-        *of_database = of_database.saturating_add_signed(change);
-        if *of_database == 0 {
-            self.by_database.remove(namespace.db());
-        }
     }
 
     /// A copy is about to be issued that may live for `span_ms`: keeps the resource active until it is gone,
@@ -436,53 +359,6 @@ impl Registry {
     pub fn is_empty(&self) -> bool {
         self.active == 0
     }
-
-    /// Deactivates what no copy can be outstanding of.
-    pub fn sweep(&mut self, now: Moment) {
-        for listed in self.due.take(now) {
-            match self.sweep_one(&listed, now) {
-                Swept::Kept(until) => self.due.put(until, listed),
-                Swept::TakenOut => {
-                    let (Listed::Query(namespace, _) | Listed::Form(namespace, ..)) = &listed;
-                    self.count(namespace, -1);
-                }
-                Swept::Unknown => {}
-            }
-        }
-        // Idle names make room. What the feed says about one is declared anew before its next read; until then the
-        // least is assumed.
-        self.collections
-            .retain(|_, collection| !collection.is_empty());
-    }
-
-    fn sweep_one(&mut self, listed: &Listed, now: Moment) -> Swept {
-        let (Listed::Query(namespace, _) | Listed::Form(namespace, ..)) = listed;
-        let Some(collection) = self.collections.get_mut(namespace) else {
-            return Swept::Unknown;
-        };
-        match listed {
-            Listed::Query(_, id) => match collection.entry(*id).map(|entry| entry.keep_until) {
-                Some(keep_until) if keep_until > now => Swept::Kept(keep_until),
-                Some(_) => {
-                    collection.remove(*id);
-                    Swept::TakenOut
-                }
-                None => Swept::Unknown,
-            },
-            Listed::Form(_, record, key) => match collection.sweep_form(record, key, now) {
-                Some(keep_until) => Swept::Kept(keep_until),
-                None => Swept::TakenOut,
-            },
-        }
-    }
-}
-
-/// What sweeping came to. A query that retired is not known any more; its number may be another one's by now, which is
-/// then listed twice: harmless, since it is kept as long as it has to be.
-enum Swept {
-    Kept(Moment),
-    TakenOut,
-    Unknown,
 }
 
 #[cfg(test)]

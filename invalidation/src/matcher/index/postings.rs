@@ -14,6 +14,7 @@ pub(super) enum Postings {
     None,
     One(u32),
     Few(Vec<u32>),
+    #[allow(clippy::box_collection, reason = "hardly any set is large")]
     Many(Box<HashSet<u32, FixedState>>),
 }
 

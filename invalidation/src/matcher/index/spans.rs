@@ -5,10 +5,12 @@
 //!
 //! Asking costs the levels in use and what is found; adding and removing cost a logarithm at worst.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 use freshet_core::value::order_key::OrderKey;
+use hashbrown::HashTable;
 
 /// Beyond it a node keeps its spans in order.
 const FEW_MAX: usize = 24;
@@ -22,6 +24,8 @@ struct Span {
 
 #[derive(Debug)]
 enum Node {
+    One(Span),
+    /// None, when it is not in use.
     Few(Vec<Span>),
     Many(Box<Many>),
 }
@@ -36,7 +40,9 @@ struct Many {
 #[derive(Debug)]
 pub(super) struct Spans {
     /// By the middle, which tells the level: its lowest bit that is set.
-    nodes: HashMap<OrderKey, Node, FixedState>,
+    nodes: HashTable<u32>,
+    slots: Vec<(OrderKey, Node)>,
+    free: Vec<u32>,
     /// Nodes per level; level 1 is that of two neighbouring keys.
     levels: [u32; 129],
     /// The middles in order, from the first question for an overlap on.
@@ -46,7 +52,9 @@ pub(super) struct Spans {
 impl Default for Spans {
     fn default() -> Spans {
         Spans {
-            nodes: HashMap::default(),
+            nodes: HashTable::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
             levels: [0; 129],
             middles: None,
         }
@@ -77,31 +85,58 @@ impl Spans {
             id,
         };
         let middle = OrderKey::from_bits(middle);
-        let (levels, middles) = (&mut self.levels, &mut self.middles);
-        let node = self.nodes.entry(middle).or_insert_with(|| {
-            levels[level as usize] += 1;
-            if let Some(middles) = middles {
-                middles.insert(middle);
+        match self.find(middle) {
+            Some(at) => self.slots[at].1.insert(span),
+            None => self.add(middle, level, Node::One(span)),
+        }
+    }
+
+    fn find(&self, middle: OrderKey) -> Option<usize> {
+        let same = |at: &u32| self.slots[*at as usize].0 == middle;
+        self.nodes.find(hash(middle), same).map(|at| *at as usize)
+    }
+
+    fn add(&mut self, middle: OrderKey, level: u32, node: Node) {
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.slots[at as usize] = (middle, node);
+                at
             }
-            Node::Few(Vec::with_capacity(1))
-        });
-        node.insert(span);
+            None => {
+                self.slots.push((middle, node));
+                u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+            }
+        };
+        let slots = &self.slots;
+        let rehash = |at: &u32| hash(slots[*at as usize].0);
+        self.nodes.insert_unique(hash(middle), at, rehash);
+        self.levels[level as usize] += 1;
+        if let Some(middles) = &mut self.middles {
+            middles.insert(middle);
+        }
     }
 
     pub(super) fn remove(&mut self, low: OrderKey, high: OrderKey, id: u32) {
         let (low, high) = bounds(low, high);
         let (level, middle) = node_of(low, high);
         let middle = OrderKey::from_bits(middle);
-        let Some(node) = self.nodes.get_mut(&middle) else {
+        let Some(at) = self.find(middle) else {
             return;
         };
+        let node = &mut self.slots[at].1;
         node.remove(OrderKey::from_bits(low), OrderKey::from_bits(high), id);
-        if node.is_empty() {
-            self.nodes.remove(&middle);
-            self.levels[level as usize] -= 1;
-            if let Some(middles) = &mut self.middles {
-                middles.remove(&middle);
-            }
+        if !node.is_empty() {
+            return;
+        }
+        *node = Node::Few(Vec::new());
+        let same = |one: &u32| *one as usize == at;
+        if let Ok(entry) = self.nodes.find_entry(hash(middle), same) {
+            self.free.push(*entry.get());
+            entry.remove();
+        }
+        self.levels[level as usize] -= 1;
+        if let Some(middles) = &mut self.middles {
+            middles.remove(&middle);
         }
     }
 
@@ -132,12 +167,13 @@ impl Spans {
         visit: &mut impl FnMut(u32),
     ) {
         let (low, high) = bounds(low, high);
-        let middles = self
-            .middles
-            .get_or_insert_with(|| self.nodes.keys().copied().collect());
+        let slots = &self.slots;
+        let in_use = self.nodes.iter().map(|at| slots[*at as usize].0);
+        let middles = self.middles.get_or_insert_with(|| in_use.collect());
         for middle in middles.range(OrderKey::from_bits(low)..=OrderKey::from_bits(high)) {
-            if let Some(node) = self.nodes.get(middle) {
-                node.each(visit);
+            let same = |at: &u32| slots[*at as usize].0 == *middle;
+            if let Some(at) = self.nodes.find(hash(*middle), same) {
+                slots[*at as usize].1.each(visit);
             }
         }
         // What is not above one of the ends lies between them, or beyond.
@@ -173,16 +209,21 @@ impl Spans {
                 continue;
             }
             let middle = (key >> (level - 1) | 1) << (level - 1);
-            if let Some(node) = self.nodes.get(&OrderKey::from_bits(middle)) {
-                ask(node, middle, visit);
+            if let Some(at) = self.find(OrderKey::from_bits(middle)) {
+                ask(&self.slots[at].1, middle, visit);
             }
         }
     }
 }
 
+fn hash(middle: OrderKey) -> u64 {
+    FixedState::default().hash_one(middle)
+}
+
 impl Node {
     fn insert(&mut self, span: Span) {
         match self {
+            Node::One(one) => *self = Node::Few(vec![*one, span]),
             Node::Few(few) if few.len() < FEW_MAX => few.push(span),
             Node::Few(few) => {
                 let all = || few.iter().chain([&span]);
@@ -199,9 +240,14 @@ impl Node {
     }
 
     fn remove(&mut self, low: OrderKey, high: OrderKey, id: u32) {
+        let same = |one: &Span| (one.low, one.high, one.id) == (low, high, id);
         match self {
+            Node::One(one) => {
+                if same(one) {
+                    *self = Node::Few(Vec::new());
+                }
+            }
             Node::Few(few) => {
-                let same = |one: &Span| (one.low, one.high, one.id) == (low, high, id);
                 if let Some(at) = few.iter().position(same) {
                     few.swap_remove(at);
                 }
@@ -215,6 +261,7 @@ impl Node {
 
     fn is_empty(&self) -> bool {
         match self {
+            Node::One(_) => false,
             Node::Few(few) => few.is_empty(),
             Node::Many(many) => many.lows.is_empty(),
         }
@@ -222,6 +269,7 @@ impl Node {
 
     fn each(&self, visit: &mut impl FnMut(u32)) {
         match self {
+            Node::One(one) => visit(one.id),
             Node::Few(few) => few.iter().for_each(|one| visit(one.id)),
             Node::Many(many) => many.lows.iter().for_each(|(_, id)| visit(*id)),
         }
@@ -229,6 +277,11 @@ impl Node {
 
     fn beginning_by(&self, key: OrderKey, visit: &mut impl FnMut(u32)) {
         match self {
+            Node::One(one) => {
+                if one.low <= key {
+                    visit(one.id);
+                }
+            }
             Node::Few(few) => {
                 let found = few.iter().filter(|one| one.low <= key);
                 found.for_each(|one| visit(one.id));
@@ -242,6 +295,11 @@ impl Node {
 
     fn ending_after(&self, key: OrderKey, visit: &mut impl FnMut(u32)) {
         match self {
+            Node::One(one) => {
+                if one.high >= key {
+                    visit(one.id);
+                }
+            }
             Node::Few(few) => {
                 let found = few.iter().filter(|one| one.high >= key);
                 found.for_each(|one| visit(one.id));

@@ -68,7 +68,7 @@ fn value() -> impl Strategy<Value = Bson> {
         (0..4_i32).prop_map(Bson::Int32),
         Just(Bson::Null),
         Just(Bson::Double(1.0)),
-        prop::collection::vec(0..5_i32, 0..3).prop_map(|of| Bson::from(of)),
+        prop::collection::vec(0..5_i32, 0..3).prop_map(Bson::from),
     ]
 }
 
