@@ -49,9 +49,8 @@ fn filters(
 
 /// The tests an operator makes of what a path leads to, each for itself.
 fn tests(operator: &Operator) -> Result<Expr<Test>, Undecidable> {
-    let compare = |comparison, value: &RawBson| {
-        Expr::Is(Test::Compare(Compared::new(comparison, value.clone())))
-    };
+    let compare =
+        |comparison, value: &RawBson| Expr::Is(Test::Compare(Compared::new(comparison, value)));
     Ok(match operator {
         Operator::Eq(value) => compare(Comparison::Eq, value),
         Operator::Ne(value) => compare(Comparison::Eq, value).negated(),
@@ -90,7 +89,7 @@ fn all_member(member: &AllMember) -> Result<Expr<Test>, Undecidable> {
             Ok(Expr::Is(Test::Regex(Box::new(Matcher::of(regex)?))))
         }
         AllMember::Value(value) => {
-            let compared = Compared::new(Comparison::Eq, value.clone());
+            let compared = Compared::new(Comparison::Eq, value);
             Ok(Expr::Is(Test::Compare(compared)))
         }
         AllMember::ElemMatch(inner) => elem_match(inner),
@@ -109,7 +108,7 @@ fn members(members: &[RawBson]) -> Result<Members, Undecidable> {
     for member in members {
         match member {
             RawBson::RegularExpression(regex) => patterns.push(Matcher::of(regex)?),
-            value => values.push(value.clone().into()),
+            value => values.push(value.into()),
         }
     }
     let null = values.contains(&Literal::Null);

@@ -18,18 +18,18 @@ pub(super) enum Literal {
     Other(Box<RawBson>),
 }
 
-impl From<RawBson> for Literal {
-    fn from(value: RawBson) -> Literal {
+impl From<&RawBson> for Literal {
+    fn from(value: &RawBson) -> Literal {
         match value {
             RawBson::Null => Literal::Null,
-            RawBson::Boolean(truth) => Literal::Boolean(truth),
-            RawBson::Int32(n) => Literal::Int32(n),
-            RawBson::Int64(n) => Literal::Int64(n),
-            RawBson::Double(n) => Literal::Double(n),
-            RawBson::String(text) => Literal::Text(text.into()),
-            RawBson::ObjectId(id) => Literal::ObjectId(id),
-            RawBson::DateTime(date) => Literal::DateTime(date),
-            other => Literal::Other(Box::new(other)),
+            RawBson::Boolean(truth) => Literal::Boolean(*truth),
+            RawBson::Int32(n) => Literal::Int32(*n),
+            RawBson::Int64(n) => Literal::Int64(*n),
+            RawBson::Double(n) => Literal::Double(*n),
+            RawBson::String(text) => Literal::Text(text.as_str().into()),
+            RawBson::ObjectId(id) => Literal::ObjectId(*id),
+            RawBson::DateTime(date) => Literal::DateTime(*date),
+            other => Literal::Other(Box::new(other.clone())),
         }
     }
 }

@@ -64,7 +64,7 @@ pub(super) struct Members {
 }
 
 impl Compared {
-    pub(super) fn new(comparison: Comparison, value: RawBson) -> Compared {
+    pub(super) fn new(comparison: Comparison, value: &RawBson) -> Compared {
         let rank = type_rank(&value.as_raw_bson_ref());
         let nan = is_nan(value.as_raw_bson_ref());
         Compared {

@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use bson::RawBson;
 use foldhash::fast::FixedState;
 use freshet_core::change::Image;
 use freshet_core::key::Key;
@@ -39,6 +40,8 @@ pub struct Matcher {
     pub(super) state: FixedState,
     pub(super) entries: Vec<Option<Entry>>,
     free: Vec<QueryId>,
+    /// Whose the other sides of joins are.
+    pub(super) homes: HashMap<QueryId, Home, FixedState>,
     /// Where members are remembered: the queries that hold a record, and those of which nobody knows what they hold.
     pub(super) holders: Holders,
     pub(super) doubtful: HashSet<QueryId, FixedState>,
@@ -104,11 +107,13 @@ impl Matcher {
             u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
         });
         self.list(id, &asked.listing);
+        if let Some(home) = home {
+            self.homes.insert(id, home);
+        }
         self.entries[id as usize] = Some(Entry {
             asked,
             copies: Copies::default(),
             key,
-            home: home.map(Box::new),
             keep_until: Moment(0),
             worth: Worth::default(),
             retiring: false,
@@ -141,6 +146,7 @@ impl Matcher {
             return;
         };
         self.forget_holder(id, &entry);
+        self.homes.remove(&id);
         self.unlist(id, &entry.asked.listing);
         self.let_go(&entry.asked);
         self.free.push(id);
@@ -210,6 +216,29 @@ impl Matcher {
     /// The query.
     pub(crate) fn entry(&self, id: QueryId) -> Option<&Entry> {
         self.entries.get(id as usize)?.as_ref()
+    }
+
+    /// Whose the query is, where it is the other side of a join.
+    pub(crate) fn home(&self, id: QueryId) -> Option<&Home> {
+        self.homes.get(&id)
+    }
+
+    /// Keeps the local values that the copies of a join saw; those of copies that are out count as well. What all of
+    /// them saw.
+    pub(crate) fn saw(
+        &mut self,
+        id: QueryId,
+        values: Option<Vec<RawBson>>,
+        union: impl FnOnce(Option<Vec<RawBson>>, Option<Vec<RawBson>>) -> Option<Vec<RawBson>>,
+    ) -> Option<Vec<RawBson>> {
+        let fresh = self.entry(id).is_some_and(|entry| entry.copies.is_fresh());
+        let home = self.homes.get_mut(&id)?;
+        let all = match fresh {
+            true => union(home.values.take(), values),
+            false => values,
+        };
+        home.values.clone_from(&all);
+        all
     }
 
     pub(crate) fn entry_mut(&mut self, id: QueryId) -> Option<&mut Entry> {

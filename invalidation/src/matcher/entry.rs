@@ -35,8 +35,6 @@ pub(crate) struct Entry {
     pub(crate) copies: Copies,
     /// The resource that is touched.
     pub(crate) key: Key,
-    /// Where a join is watched: whose.
-    pub(crate) home: Option<Box<Home>>,
     pub(crate) keep_until: Moment,
     pub(crate) worth: Worth,
     /// It makes room for another one: it is not read anew.
@@ -65,21 +63,14 @@ pub(crate) struct Copies {
     latest: Position,
     /// Unknown: the whole order.
     pub(super) window: Option<Box<Followed>>,
-    members: Members,
-}
-
-#[derive(Debug)]
-enum Members {
-    /// Those of every outstanding copy, with the latest position they were read at.
+    /// The records in every copy that is out, with the latest position they were read at.
     #[allow(
         clippy::box_collection,
         reason = "there are millions of entries, few of them with members"
     )]
-    Known(Box<HashMap<Key, Position>>),
-    /// No copy is out.
-    None,
-    /// A copy is outstanding whose members are not known.
-    Unknown,
+    members: Option<Box<HashMap<Key, Position>>>,
+    /// A copy is out whose members are not known.
+    unknown: bool,
 }
 
 /// What a copy shows, as far as it matters to later writes.
@@ -101,7 +92,8 @@ impl Default for Copies {
             fresh: false,
             latest: Position::ZERO,
             window: None,
-            members: Members::None,
+            members: None,
+            unknown: false,
         }
     }
 }
@@ -140,13 +132,12 @@ impl Copies {
             false => position,
         };
         self.fresh = true;
-        if let Members::None = self.members {
-            self.members = Members::Known(Box::default());
-        }
-        match (shown.members, &mut self.members) {
-            (Some(members), Members::Known(known)) => {
+        match shown.members {
+            Some(members) if !self.unknown => {
+                let known = self.members.get_or_insert_default();
                 if known.len() + members.len() > members_max {
-                    self.members = Members::Unknown;
+                    self.members = None;
+                    self.unknown = true;
                     return;
                 }
                 for member in members {
@@ -154,21 +145,25 @@ impl Copies {
                     *at = (*at).max(position);
                 }
             }
-            _ => self.members = Members::Unknown,
+            _ => {
+                self.members = None;
+                self.unknown = true;
+            }
         }
     }
 
     /// Copies read before `position` are stale: what they show matters no more. Whether none is left.
     pub(crate) fn invalidated(&mut self, position: Position) {
         if self.fresh && self.latest >= position {
-            if let Members::Known(members) = &mut self.members {
+            if let Some(members) = &mut self.members {
                 members.retain(|_, read_at| *read_at >= position);
             }
             return;
         }
         self.fresh = false;
         self.window = None;
-        self.members = Members::None;
+        self.members = None;
+        self.unknown = false;
     }
 
     /// Reads under way.
@@ -197,26 +192,22 @@ impl Copies {
 
     /// Whether reads or copies are out whose members nobody knows.
     pub(crate) fn is_doubtful(&self, now: Moment) -> bool {
-        self.is_pending(now) || matches!(self.members, Members::Unknown)
+        self.is_pending(now) || self.unknown
     }
 
     /// Whether the record may be in a copy that is out, or in an answer being read.
     pub(super) fn may_hold(&self, record: &Key, now: Moment) -> bool {
         self.is_pending(now)
-            || match &self.members {
-                Members::Known(members) => members.contains_key(record.as_str()),
-                Members::None => false,
-                Members::Unknown => true,
-            }
+            || self.unknown
+            || self
+                .members
+                .as_ref()
+                .is_some_and(|members| members.contains_key(record.as_str()))
     }
 
     /// The records known to be in copies.
     pub(crate) fn members(&self) -> impl Iterator<Item = &Key> {
-        match &self.members {
-            Members::Known(members) => Some(members),
-            Members::None | Members::Unknown => None,
-        }
-        .into_iter()
-        .flat_map(|members| members.keys())
+        let members = self.members.iter();
+        members.flat_map(|members| members.keys())
     }
 }

@@ -69,16 +69,10 @@ impl Collection {
 
     /// Lets the other side of a join look for these values only, and for those of the copies that are out.
     pub(super) fn narrow(&mut self, id: QueryId, join: &Join, values: Option<Vec<RawBson>>) {
-        let Some(entry) = self.matcher.entry_mut(id) else {
+        let all = self.matcher.saw(id, values, join::union);
+        let Some(entry) = self.matcher.entry(id) else {
             return;
         };
-        let fresh = entry.copies.is_fresh();
-        let Some(home) = &mut entry.home else { return };
-        let all = match fresh {
-            true => join::union(home.values.take(), values),
-            false => values,
-        };
-        home.values.clone_from(&all);
         // Another read that is under way may see other values.
         if entry.copies.pending() <= 1 {
             self.look_for(id, join, all.as_deref());
@@ -163,13 +157,10 @@ impl Collection {
         let touched = found.into_iter().filter_map(|(id, effect)| {
             self.matcher.invalidated(id, position, now);
             let entry = self.matcher.entry(id)?;
+            let home = self.matcher.home(id);
             Some(Touched {
-                key: entry
-                    .home
-                    .as_ref()
-                    .map_or(&entry.key, |home| &home.key)
-                    .clone(),
-                home: entry.home.as_ref().map(|home| home.namespace.clone()),
+                key: home.map_or(&entry.key, |home| &home.key).clone(),
+                home: home.map(|home| home.namespace.clone()),
                 effect,
             })
         });

@@ -10,6 +10,7 @@ mod postings;
 mod spans;
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use foldhash::fast::FixedState;
 use freshet_core::value::order_key::OrderKey;
@@ -43,6 +44,8 @@ pub(super) enum At {
 struct Field {
     equal: HashMap<u64, Postings, FixedState>,
     spans: Spans,
+    /// Spans of all values of a type.
+    ranks: HashMap<u8, Postings, FixedState>,
     missing: Postings,
 }
 
@@ -72,7 +75,10 @@ impl Index {
         });
         match probe.at {
             At::Digest(digest) => field.equal.entry(digest).or_default().insert(id),
-            At::Between(low, high) => field.spans.insert(low, high, id),
+            At::Between(low, high) => match whole_rank(low, high) {
+                Some(rank) => field.ranks.entry(rank).or_default().insert(id),
+                None => field.spans.insert(low, high, id),
+            },
             At::Missing => field.missing.insert(id),
         }
     }
@@ -83,15 +89,11 @@ impl Index {
         };
         let Some(field) = slot else { return };
         match probe.at {
-            At::Digest(digest) => {
-                if let Some(postings) = field.equal.get_mut(&digest) {
-                    postings.remove(id);
-                    if postings.is_empty() {
-                        field.equal.remove(&digest);
-                    }
-                }
-            }
-            At::Between(low, high) => field.spans.remove(low, high, id),
+            At::Digest(digest) => take_out(&mut field.equal, digest, id),
+            At::Between(low, high) => match whole_rank(low, high) {
+                Some(rank) => take_out(&mut field.ranks, rank, id),
+                None => field.spans.remove(low, high, id),
+            },
             At::Missing => field.missing.remove(id),
         }
         if field.is_empty() {
@@ -150,7 +152,7 @@ impl Index {
             {
                 postings.each(visit);
             }
-            if !field.spans.is_empty() {
+            if !field.spans.is_empty() || !field.ranks.is_empty() {
                 let key = OrderKey::of(value);
                 match hulls.iter_mut().find(|(low, _)| low.rank() == key.rank()) {
                     Some((low, high)) => (*low, *high) = ((*low).min(key), (*high).max(key)),
@@ -159,6 +161,9 @@ impl Index {
             }
         }
         for (low, high) in hulls.iter().copied() {
+            if let Some(postings) = field.ranks.get(&low.rank()) {
+                postings.each(visit);
+            }
             match low < high {
                 true => field.spans.overlapping(low, high, visit),
                 false => field.spans.containing(low, visit),
@@ -172,6 +177,24 @@ impl Index {
 
 impl Field {
     fn is_empty(&self) -> bool {
-        self.equal.is_empty() && self.spans.is_empty() && self.missing.is_empty()
+        self.equal.is_empty()
+            && self.spans.is_empty()
+            && self.ranks.is_empty()
+            && self.missing.is_empty()
+    }
+}
+
+/// The rank, where a span is all of one.
+fn whole_rank(low: OrderKey, high: OrderKey) -> Option<u8> {
+    let rank = low.rank();
+    (low == OrderKey::rank_min(rank) && high == OrderKey::rank_max(rank)).then_some(rank)
+}
+
+fn take_out<K: Eq + Hash>(of: &mut HashMap<K, Postings, FixedState>, key: K, id: u32) {
+    if let Some(postings) = of.get_mut(&key) {
+        postings.remove(id);
+        if postings.is_empty() {
+            of.remove(&key);
+        }
     }
 }
