@@ -67,6 +67,8 @@ pub(super) struct Matcher {
 enum Search {
     Beginning,
     Anywhere(Box<memmem::Finder<'static>>),
+    /// The automaton is for texts of several lines.
+    Ordered(Box<[memmem::Finder<'static>]>, regex::Regex),
     Automaton(regex::Regex),
 }
 
@@ -119,6 +121,12 @@ impl Matcher {
             Some(Plain::Anywhere(text)) => {
                 Search::Anywhere(Box::new(memmem::Finder::new(&*text).into_owned()))
             }
+            Some(Plain::Ordered(texts)) => {
+                let finders = texts
+                    .iter()
+                    .map(|text| memmem::Finder::new(text).into_owned());
+                Search::Ordered(finders.collect(), automaton(&translated)?)
+            }
             None => Search::Automaton(automaton(&translated)?),
         };
         Ok(Matcher {
@@ -134,6 +142,11 @@ impl Matcher {
             RawBsonRef::String(text) | RawBsonRef::Symbol(text) => match &self.search {
                 Search::Beginning => text.starts_with(&*self.prefix),
                 Search::Anywhere(finder) => finder.find(text.as_bytes()).is_some(),
+                Search::Ordered(finders, automaton) => match memchr::memchr(b'\n', text.as_bytes())
+                {
+                    Some(_) => automaton.is_match(text),
+                    None => in_order(finders, text.as_bytes()),
+                },
                 Search::Automaton(automaton) => automaton.is_match(text),
             },
             RawBsonRef::RegularExpression(stored) => {
@@ -143,6 +156,18 @@ impl Matcher {
             _ => false,
         }
     }
+}
+
+/// Whether the texts are there one after the other: the first place of each leaves most room for the next.
+fn in_order(finders: &[memmem::Finder<'_>], text: &[u8]) -> bool {
+    let mut rest = text;
+    finders.iter().all(|finder| match finder.find(rest) {
+        Some(at) => {
+            rest = &rest[at + finder.needle().len()..];
+            true
+        }
+        None => false,
+    })
 }
 
 fn automaton(translated: &str) -> Result<regex::Regex, RegexReason> {
@@ -164,6 +189,54 @@ impl Options {
             multi_line: has('m'),
             dot_all: has('s'),
             extended: has('x'),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::raw::CString;
+
+    use super::*;
+
+    #[test]
+    fn texts_in_order_are_what_the_automaton_finds() {
+        let patterns = [
+            ("ab.*cd", ""),
+            ("a.*a", ""),
+            (".*ab.*.*cd.*", ""),
+            ("ab.*cd.*ab", ""),
+            ("ab.*cd", "s"),
+            ("é.*b", ""),
+        ];
+        let texts = [
+            "",
+            "a",
+            "aa",
+            "abcd",
+            "xxabyycdzz",
+            "cdab",
+            "ab\ncd",
+            "ab\nabxcd",
+            "abcdab",
+            "abcab",
+            "éb",
+            "bé",
+            "acdab",
+        ];
+        for (pattern, options) in patterns {
+            let regex = Regex {
+                pattern: CString::try_from(pattern).expect("no NUL"),
+                options: CString::try_from(options).expect("no NUL"),
+            };
+            let matcher = Matcher::of(&regex).expect("it can be decided");
+            let Search::Ordered(_, automaton) = &matcher.search else {
+                panic!("{pattern} is texts in order");
+            };
+            for text in texts {
+                let found = matcher.matches(RawBsonRef::String(text));
+                assert_eq!(found, automaton.is_match(text), "{pattern:?} {text:?}");
+            }
         }
     }
 }

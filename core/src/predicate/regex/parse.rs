@@ -85,6 +85,8 @@ pub(super) enum Plain {
     Beginning,
     /// This text, anywhere.
     Anywhere(Box<str>),
+    /// These texts, one after the other, anything but a line's end between them (`ab.*cd`).
+    Ordered(Vec<String>),
 }
 
 /// The plain text a pattern is, if it is one.
@@ -106,8 +108,34 @@ pub(super) fn plain(tree: &Tree, options: Options) -> Option<Plain> {
     match items.split_first()? {
         (Tree::TextStart, rest) => text(rest).map(|_| Plain::Beginning),
         (Tree::LineStart, rest) if !options.multi_line => text(rest).map(|_| Plain::Beginning),
-        _ => text(items).map(|text| Plain::Anywhere(text.into())),
+        _ => match text(items) {
+            Some(text) => Some(Plain::Anywhere(text.into())),
+            None => ordered(items).map(Plain::Ordered),
+        },
     }
+}
+
+/// The plain texts between `.*`, at least two. At the ends it says nothing.
+fn ordered(items: &[Tree]) -> Option<Vec<String>> {
+    let mut texts = vec![String::new()];
+    for item in items {
+        match (item, texts.last_mut()) {
+            (Tree::Char(c), Some(text)) => text.push(*c),
+            (
+                Tree::Repeat {
+                    tree,
+                    min: 0,
+                    max: None,
+                },
+                _,
+            ) if **tree == Tree::Any => {
+                texts.push(String::new());
+            }
+            _ => return None,
+        }
+    }
+    texts.retain(|text| !text.is_empty());
+    (texts.len() > 1).then_some(texts)
 }
 
 pub(super) struct Reader<'s> {
