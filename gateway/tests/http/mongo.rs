@@ -225,3 +225,59 @@ async fn c2_a_count_is_of_one_moment() {
     }
     moving.abort();
 }
+
+#[tokio::test]
+async fn what_the_databases_own_rules_and_locks_refuse_is_said() {
+    let mongo = Parts::mongo().await.expect("a replica set");
+    let db = fresh_database_name();
+    let settings = [("store", mongo.as_str()), ("access", OPEN)];
+    let server = Server::start(&settings);
+    let client = mongo.client().await.expect("a client");
+    let database = client.database(&db);
+    database
+        .create_collection("c")
+        .validator(doc! { "n": { "$type": "number" } })
+        .await
+        .expect("created");
+    let record = format!("/v1/{db}/c/x");
+    let valid = server.put(&record, r#"{"n":1}"#).await;
+    assert_eq!(valid.status, 201, "{}", valid.text());
+    let answers = [
+        server.put(&record, r#"{"n":"one"}"#).await,
+        server.patch(&record, "merge", r#"{"n":"one"}"#).await,
+        server.post(&format!("/v1/{db}/c"), r#"{"n":"one"}"#).await,
+    ];
+    for answer in answers {
+        assert_eq!(answer.status, 422, "{}", answer.text());
+        assert_eq!(answer.json()["status"], 422);
+        assert_eq!(answer.header("content-type"), "application/problem+json");
+    }
+    assert_eq!(
+        server.get(&record).await.json()["n"],
+        1,
+        "nothing was written"
+    );
+
+    // Another program holds the record in a transaction that does not end.
+    let mut session = client.start_session().await.expect("a session");
+    session.start_transaction().await.expect("begun");
+    database
+        .collection::<Document>("c")
+        .update_one(doc! { "_id": "x" }, doc! { "$inc": { "n": 1 } })
+        .session(&mut session)
+        .await
+        .expect("held");
+    let tag = server.get(&record).await.header("etag").to_owned();
+    let headers = [
+        ("content-type", "application/merge-patch+json"),
+        ("if-match", tag.as_str()),
+    ];
+    let answer = server.send("PATCH", &record, &headers, r#"{"n":5}"#).await;
+    assert_eq!(answer.status, 409, "{}", answer.text());
+    session.abort_transaction().await.expect("let go");
+    let answer = server.send("PATCH", &record, &headers, r#"{"n":5}"#).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
+const OPEN: &str =
+    r#"[{collection = "*", read = "public", write = "public", database_only = "allow"}]"#;
