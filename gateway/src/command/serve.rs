@@ -71,9 +71,9 @@ pub async fn serve_app(
 ) -> anyhow::Result<ExitCode> {
     let Assembled { app, tasks } = assembled;
     let listen = app.settings.server.listen;
-    let listener = TcpListener::bind(listen)
-        .await
-        .with_context(|| format!("cannot listen on {listen}"))?;
+    let listener = TcpListener::bind(listen).await.with_context(|| {
+        format!("cannot listen on {listen} (`--port` or `server.listen` name another)")
+    })?;
     let address = listener.local_addr().context("no local address")?;
     tasks.spawn(sweep(Arc::clone(&app), stop.clone()));
     tracing::info!(address = %address, "listening");
