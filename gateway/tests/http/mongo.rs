@@ -279,5 +279,36 @@ async fn what_the_databases_own_rules_and_locks_refuse_is_said() {
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
+#[tokio::test]
+async fn what_becomes_of_a_joined_collection_as_a_whole_is_seen() {
+    let mongo = Parts::mongo().await.expect("a replica set");
+    let db = fresh_database_name();
+    let settings = [("store", mongo.as_str()), ("access", OPEN)];
+    let server = Server::caching(&settings).await;
+    let client = mongo.client().await.expect("a client");
+    let database = client.database(&db);
+    let [own, other] = ["o", "f"].map(|name| database.collection::<Document>(name));
+    own.insert_one(doc! { "_id": 1, "v": 1 })
+        .await
+        .expect("inserted");
+    other
+        .insert_one(doc! { "_id": 1, "v": 1 })
+        .await
+        .expect("inserted");
+    let pipeline =
+        json!([{"$lookup": {"from": "f", "localField": "v", "foreignField": "v", "as": "j"}}]);
+    let target = format!(
+        "/v1/{db}/o/_aggregate?pipeline={}",
+        encode(&pipeline.to_string())
+    );
+    let joined = |answer: &Answer| answer.json()["items"][0]["j"].as_array().map(Vec::len);
+    let found = server.until(&target, Answer::is_hit).await;
+    assert_eq!(joined(&found), Some(1));
+    other.drop().await.expect("dropped");
+    server
+        .until(&target, |answer| joined(answer) == Some(0))
+        .await;
+}
+
 const OPEN: &str =
     r#"[{collection = "*", read = "public", write = "public", database_only = "allow"}]"#;

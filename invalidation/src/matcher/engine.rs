@@ -223,6 +223,11 @@ impl Matcher {
         self.homes.get(&id)
     }
 
+    /// The other sides of joins.
+    pub(crate) fn joins(&self) -> impl Iterator<Item = QueryId> {
+        self.homes.keys().copied()
+    }
+
     /// Keeps the local values that the copies of a join saw; those of copies that are out count as well. What all of
     /// them saw.
     pub(crate) fn saw(

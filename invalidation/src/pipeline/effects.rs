@@ -48,6 +48,8 @@ impl Inner {
                 registry.reshape();
                 // A read after it may have shown what took the collection's place.
                 *position = (*position).max(self.position());
+                let joined = registry.joined(&event.namespace, *position, now);
+                all.push(Affected::Resources(joined));
             }
             all.push(one);
             // The next to begin is matched from here on: both under one lock.

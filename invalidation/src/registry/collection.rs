@@ -167,6 +167,21 @@ impl Collection {
         touched.collect()
     }
 
+    /// The results of other collections that look records up here, whatever changed.
+    pub(super) fn joined(&mut self, position: Position, now: Moment) -> Vec<Touched> {
+        let ids: Vec<QueryId> = self.matcher.joins().collect();
+        let touched = ids.into_iter().filter_map(|id| {
+            self.matcher.invalidated(id, position, now);
+            let home = self.matcher.home(id)?;
+            Some(Touched {
+                key: home.key.clone(),
+                home: Some(home.namespace.clone()),
+                effect: Effect::Maybe,
+            })
+        });
+        touched.collect()
+    }
+
     /// How many queries there are, and how many the index does not find.
     pub(super) fn coverage(&self) -> Coverage {
         self.matcher.coverage()

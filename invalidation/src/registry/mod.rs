@@ -11,6 +11,7 @@ mod worth;
 
 use std::collections::HashMap;
 
+use freshet_core::freshness::ResourceKind;
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::predicate::Undecidable;
@@ -18,7 +19,7 @@ use freshet_core::time::{Moment, Position};
 
 use self::due::Due;
 use self::worth::Demand;
-use crate::matcher::{Coverage, Explanation, Home, QueryId, Shown, Watch};
+use crate::matcher::{Coverage, Explanation, Home, Notification, QueryId, Shown, Watch};
 
 pub use collection::Collection;
 pub(crate) use collection::Touched;
@@ -335,6 +336,28 @@ impl Registry {
     /// The collection's active resources, to match a change with.
     pub fn collection(&mut self, namespace: &Namespace) -> Option<&mut Collection> {
         self.collections.get_mut(namespace)
+    }
+
+    /// The results of other collections that look records up in this one, which changed as a whole: their copies read
+    /// before `position` are stale.
+    pub(crate) fn joined(
+        &mut self,
+        namespace: &Namespace,
+        position: Position,
+        now: Moment,
+    ) -> Vec<Notification> {
+        let collection = self.collections.get_mut(namespace);
+        let touched = collection.map_or_else(Vec::new, |c| c.joined(position, now));
+        let notified = touched.into_iter().filter_map(|one| {
+            Some(Notification {
+                namespace: one.home?,
+                key: one.key,
+                kind: ResourceKind::Query,
+                effect: one.effect,
+                position,
+            })
+        });
+        notified.collect()
     }
 
     /// Every change at or before `position` is matched.

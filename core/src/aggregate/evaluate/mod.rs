@@ -23,6 +23,10 @@ pub use run::{Collections, run};
 /// Bytes of documents and values that a running pipeline holds at most: what MongoDB gives a stage.
 pub const MEMORY_BYTES_MAX: usize = 100 * 1024 * 1024;
 
+/// Steps a pipeline takes at most: a document handed to a stage is one, and each KiB of it another. Nobody can stop one
+/// that is under way; this many take seconds.
+pub const STEPS_MAX: u64 = 500_000;
+
 /// Why a pipeline has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
@@ -35,6 +39,9 @@ pub enum Failure {
     /// More than [`MEMORY_BYTES_MAX`], or a document larger than a document may be.
     #[error("the pipeline would hold more than {} MiB", MEMORY_BYTES_MAX >> 20)]
     TooLarge,
+    /// More than [`STEPS_MAX`].
+    #[error("the pipeline would take more than {STEPS_MAX} steps")]
+    TooLong,
 }
 
 impl Failure {

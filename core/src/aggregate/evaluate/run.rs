@@ -7,7 +7,7 @@ use super::super::{Join, Plan, Stage, Tie};
 use super::accumulate::Ordered;
 use super::reshape::nested;
 use super::stage::{Context, Flow, finish, prepare, push};
-use super::{Failure, MEMORY_BYTES_MAX, slots};
+use super::{Failure, MEMORY_BYTES_MAX, STEPS_MAX, slots};
 use crate::query::Filter;
 use crate::value::path::elements;
 
@@ -35,19 +35,36 @@ pub trait Collections {
     fn in_id_order(&self) -> Result<bool, Self::Error>;
 }
 
-/// Bytes that may still be held.
-pub(super) struct Budget(usize);
+/// Bytes that may still be held, and steps that may still be taken.
+pub(super) struct Budget {
+    bytes: usize,
+    steps: u64,
+}
 
 impl Budget {
+    fn full() -> Budget {
+        Budget {
+            bytes: MEMORY_BYTES_MAX,
+            steps: STEPS_MAX,
+        }
+    }
+
+    /// Hands a document of so many bytes to a stage.
+    pub(super) fn step(&mut self, bytes: usize) -> Result<(), Failure> {
+        let steps = 1 + bytes as u64 / 1_024;
+        self.steps = self.steps.checked_sub(steps).ok_or(Failure::TooLong)?;
+        Ok(())
+    }
+
     /// Takes so many.
     pub(super) fn take(&mut self, bytes: usize) -> Result<(), Failure> {
-        self.0 = self.0.checked_sub(bytes).ok_or(Failure::TooLarge)?;
+        self.bytes = self.bytes.checked_sub(bytes).ok_or(Failure::TooLarge)?;
         Ok(())
     }
 
     /// Gives back what is held no longer.
     pub(super) fn give(&mut self, bytes: usize) {
-        self.0 += bytes;
+        self.bytes += bytes;
     }
 }
 
@@ -74,7 +91,7 @@ pub fn run<C: Collections>(plan: &Plan, collections: &C) -> Result<Vec<RawDocume
     let mut answer = Vec::new();
     let mut context = Context {
         collections,
-        budget: Budget(MEMORY_BYTES_MAX),
+        budget: Budget::full(),
     };
     collections.scan(None, filter, &mut |document| {
         let flow = push(&mut works, document.to_owned(), &mut answer, &mut context)?;

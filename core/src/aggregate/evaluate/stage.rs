@@ -111,6 +111,7 @@ pub(super) fn push<C: Collections>(
         answer.push(document);
         return Ok(Flow::More);
     };
+    context.budget.step(document.as_bytes().len())?;
     match first {
         Work::Match(predicate) => {
             if !predicate.matches(&document) {
