@@ -10,14 +10,32 @@ use freshet_invalidation::matcher::Matcher;
 use hdrhistogram::Histogram;
 
 use super::workload::{Asked, Workload};
-use super::{Memory, Options, Scale, WRITES, add, touched, warm_up};
+use super::{Memory, Options, Scale, WRITES, add, engine, touched, warm_up};
 
 /// With the most queries: memory while they come in, time per write, time per registration.
+/// Turns of the few and the many.
+const TURNS: usize = 5;
+/// The few.
+const FEW: u64 = 10_000;
+
+/// What was measured with the most queries, beside few.
+pub(super) struct AtMost {
+    pub(super) memory: Memory,
+    pub(super) most: Scale,
+    pub(super) few: Scale,
+    pub(super) growth: f64,
+    pub(super) growths: Vec<f64>,
+    pub(super) add_us: f64,
+    pub(super) remove_us: f64,
+}
+
 pub(super) fn at_most(
     options: &Options,
     queries: u64,
     seconds: Duration,
-) -> anyhow::Result<(Memory, Scale, (f64, f64))> {
+) -> anyhow::Result<AtMost> {
+    let few_queries = FEW.min(queries);
+    let mut few = engine(options.seed, few_queries)?;
     eprintln!("registering {queries} queries");
     let mut matcher = Matcher::default();
     let mut workload = Workload::new(options.seed, queries);
@@ -39,14 +57,36 @@ pub(super) fn at_most(
         bytes_per_query: grown as f64 / queries as f64 - text,
         filter_text_bytes_per_query: text,
     };
-    let scale = measure_on(&mut matcher, options.seed, queries, seconds)?;
+    // In turns, so that both meet the machine in the same mood.
+    let (mut most, mut least, mut growths) = (vec![], vec![], vec![]);
+    for _ in 0..TURNS {
+        let theirs = measure_on(&mut few, options.seed, few_queries, seconds / 2)?;
+        let ours = measure_on(&mut matcher, options.seed, queries, seconds / 2)?;
+        growths.push(ours.us_per_write / theirs.us_per_write);
+        most.push(ours);
+        least.push(theirs);
+    }
     let start = Instant::now();
     for id in ids {
         matcher.remove(id);
     }
     let removing = start.elapsed();
     let us = |all: Duration| all.as_secs_f64() * 1e6 / queries as f64;
-    Ok((memory, scale, (us(adding), us(removing))))
+    Ok(AtMost {
+        memory,
+        most: middle(most),
+        few: middle(least),
+        growth: crate::median(&growths),
+        growths,
+        add_us: us(adding),
+        remove_us: us(removing),
+    })
+}
+
+/// The one with the middle time.
+fn middle(mut scales: Vec<Scale>) -> Scale {
+    scales.sort_by(|a, b| a.us_per_write.total_cmp(&b.us_per_write));
+    scales[scales.len() / 2]
 }
 
 pub(super) fn time_per_write(

@@ -69,7 +69,9 @@ struct Indexed {
     p50_ms: f64,
     p99_ms: f64,
     /// Time per write with the most queries over that with 10,000.
+    /// The middle one of turns taken side by side.
     cost_growth: f64,
+    cost_growth_turns: Vec<f64>,
     by_queries: Vec<Scale>,
     coverage: f64,
 }
@@ -116,9 +118,7 @@ struct Memory {
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let seconds = Duration::from_secs(options.seconds);
     let most = options.queries_max;
-    let (memory, most_scale, (add_us, remove_us)) = at_most(options, most, seconds)?;
-    let few = engine(options.seed, 10_000.min(most))?;
-    let few_scale = time_per_write(few, options.seed, 10_000.min(most), seconds)?;
+    let at_most = at_most(options, most, seconds)?;
     let reference = 100_000.min(most);
     let mut matcher = engine(options.seed, reference)?;
     let per_s = register(&mut matcher, options.seed, reference, seconds)?;
@@ -133,7 +133,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         seconds,
     )?;
     let residual = residual(options.seed, seconds)?;
-    let by_queries = vec![few_scale, latency_of, most_scale];
+    let by_queries = vec![at_most.few, latency_of, at_most.most];
     let report = Report {
         indexed: Indexed {
             effective_evaluations_per_s: 1e6 / latency_of.us_per_write * reference as f64,
@@ -142,17 +142,18 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             candidates_per_write: latency_of.candidates_per_write,
             p50_ms: histogram.value_at_quantile(0.5) as f64 / 1e3,
             p99_ms: histogram.value_at_quantile(0.99) as f64 / 1e3,
-            cost_growth: most_scale.us_per_write / few_scale.us_per_write,
+            cost_growth: at_most.growth,
+            cost_growth_turns: at_most.growths,
             by_queries: by_queries.clone(),
             coverage: share(coverage),
         },
         residual,
         registration: Registration {
             per_s,
-            add_us,
-            remove_us,
+            add_us: at_most.add_us,
+            remove_us: at_most.remove_us,
         },
-        memory,
+        memory: at_most.memory,
         machine: Machine::read(),
         seed: options.seed,
         seconds: options.seconds,
