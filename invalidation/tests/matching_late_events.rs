@@ -62,7 +62,7 @@ fn copy(registry: &mut Registry, resource: &Resource, position: u64, members: &[
         joined: Vec::new(),
     };
     assert!(registry.settle(resource, shown, Position(position), 60_000, Moment(0)));
-    registry.release(resource);
+    registry.release(resource, Moment(0));
 }
 
 /// The queries that an event touches, with the position that copies must have to outlive it.
@@ -116,7 +116,7 @@ fn c6_a_state_that_no_look_up_saw_touches_the_copy_that_shows_it() {
     let matching = query(1);
     // Written with x = 1 at 5 and x = 2 at 6; both look-ups find x = 2. A copy was read in between.
     registry.begin(&matching, Moment(0)).expect("room");
-    registry.release(&matching);
+    registry.release(&matching, Moment(0));
     let late = || Image::Later(Some(record(7, 2)));
     assert_eq!(event(&mut registry, 5, 7, Image::Unknown, late()), []);
     copy(&mut registry, &matching, 5, &[7]);
@@ -228,5 +228,5 @@ fn c20_a_record_that_comes_while_an_answer_is_read_spoils_it() {
     let touched = event(&mut registry, 5, 7, Image::Absent, known(7, 1));
     assert_eq!(touched, [(resource.key.clone(), Position(5))]);
     assert!(from < Position(5), "what was read before is refused");
-    registry.release(&resource);
+    registry.release(&resource, Moment(0));
 }

@@ -96,7 +96,7 @@ async fn aggregate(app: &App, query: &AggregateQuery, from: Position) -> Result<
         position: found.position,
         members: Vec::new(),
         window: Window::default(),
-        joined: joined(app, query, from).await?,
+        joined: joined(app, query, found.position).await?,
     })
 }
 
@@ -104,8 +104,8 @@ fn witness(document: &RawDocument, pattern: &Pattern) -> Option<u64> {
     Some(digest_of_key(&sort_key(document, pattern).ok()?))
 }
 
-/// The local values of each join. They are read after the answer: a write in between that brings others in is one of
-/// the answer's own records, and touches it.
+/// The local values of each join, read at the answer's position or later: of what the answer saw none is missing, but for
+/// what a later write took away, and that touches the answer.
 async fn joined(
     app: &App,
     query: &AggregateQuery,

@@ -35,6 +35,8 @@ pub(crate) struct Entry {
     pub(crate) copies: Copies,
     /// The resource that is touched.
     pub(crate) key: Key,
+    /// When it was listed.
+    pub(crate) born: Moment,
     pub(crate) keep_until: Moment,
     pub(crate) worth: Worth,
     /// It makes room for another one: it is not read anew.

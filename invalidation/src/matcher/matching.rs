@@ -12,6 +12,7 @@ use super::engine::{Happened, Matcher, QueryId};
 use super::facts::{Facts, changed};
 use super::paths::RootSet;
 use super::relation::{In, judge};
+use super::selectivity::Selectivity;
 use super::shapes::Event;
 
 /// More candidates than this push one another out of the caches.
@@ -133,7 +134,7 @@ impl Matcher {
             ..
         } = self;
         if matches!(happened.after, Image::Unknown)
-            || !happened.members && is_unknown(happened.before)
+            || is_unknown(happened.before) && (!happened.members || happened.record.is_none())
         {
             // Nothing says which: all of them.
             candidates.extend((0..).take(entries.len()));
@@ -235,7 +236,7 @@ impl Matcher {
     fn learn(&mut self, facts: Option<&mut Facts<'_>>) {
         let Some(facts) = facts else { return };
         let state = &self.state;
-        for path in 0..u32::try_from(self.paths.len()).unwrap_or(u32::MAX) {
+        for path in 0..Selectivity::paths(self.paths.len()) {
             if self.paths.path(path).is_some() {
                 let leaves = facts.leaves(path, &self.paths);
                 self.selectivity

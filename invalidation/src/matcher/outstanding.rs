@@ -21,9 +21,12 @@ impl Matcher {
         }
     }
 
-    /// A read of the query ended, one way or the other.
-    pub(crate) fn release(&mut self, id: QueryId) {
-        if let Some(entry) = self.entry_mut(id) {
+    /// A read that began at `started` ended, one way or the other. One that was held so long that its query was taken out
+    /// meanwhile is not among the reads of the query that took its place.
+    pub(crate) fn release(&mut self, id: QueryId, started: Moment) {
+        if let Some(entry) = self.entry_mut(id)
+            && entry.born <= started
+        {
             entry.copies.release();
             self.doubt(id);
         }
@@ -77,13 +80,15 @@ impl Matcher {
         self.doubt(id);
     }
 
-    /// Of `count` queries from number `from` on, wrapping, the one that is worth least, and what.
+    /// Of `count` queries from number `from` on, wrapping, the one that is worth least, and what. The other side of a join
+    /// is none: it is worth what its result is.
     pub(crate) fn least_of(&self, from: u32, count: u32, now: Moment) -> Option<(QueryId, f32)> {
         let all = u32::try_from(self.entries.len()).unwrap_or(u32::MAX).max(1);
         let looked_at = (0..count.min(all)).map(|at| from.wrapping_add(at) % all);
         let rated = looked_at.filter_map(|id| {
             let entry = self.entry(id)?;
-            let free = !entry.retiring && !entry.copies.is_pending(now);
+            let joined = self.home(id).is_some();
+            let free = !joined && !entry.retiring && !entry.copies.is_pending(now);
             free.then(|| (id, entry.worth.score(now)))
         });
         rated.min_by(|a, b| a.1.total_cmp(&b.1))

@@ -31,6 +31,11 @@ impl Selectivity {
     /// Of what a query is listed by so many places are measured; the rest is assumed.
     pub(super) const PLACES_MEASURED_MAX: usize = 8;
 
+    /// Of so many paths those that values are kept of: the numbers below this.
+    pub(super) fn paths(all: usize) -> PathId {
+        u32::try_from(all.min(PATHS_MAX)).unwrap_or(u32::MAX)
+    }
+
     /// Keeps a value of a path. (A number that was given to another path keeps the old one's values for a while: they only
     /// make the choice worse.)
     pub(super) fn learn(

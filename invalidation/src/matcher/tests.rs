@@ -8,6 +8,7 @@ use freshet_core::query::{Filter, Projection, Sort};
 use freshet_core::value::path::Path;
 
 mod joins;
+mod room;
 mod windows;
 
 use super::*;
@@ -95,7 +96,7 @@ fn settled(registry: &mut Registry, resource: &Resource, members: &[Key]) {
         joined: Vec::new(),
     };
     assert!(registry.settle(resource, shown, Position(1), 60_000, Moment(0)));
-    registry.release(resource);
+    registry.release(resource, Moment(0));
 }
 
 #[test]
@@ -166,7 +167,7 @@ fn c1_while_a_read_is_under_way_its_members_may_be_anybody() {
     let event = change(5, Unknown, Later(Some(at(1))));
     let got = touched(&mut registry, &event);
     assert_eq!(got, [("q".to_owned(), Maybe)]);
-    registry.release(&resource);
+    registry.release(&resource, Moment(0));
     assert!(touched(&mut registry, &event).is_empty());
 }
 
@@ -230,7 +231,7 @@ fn a_query_whose_copies_are_all_stale_is_dormant_until_it_is_read_again() {
         1,
         "a read is under way"
     );
-    registry.release(&resource);
+    registry.release(&resource, Moment(0));
     assert_eq!(touched(&mut registry, &add(8)).len(), 0);
     settled(&mut registry, &resource, &[]);
     assert_eq!(touched(&mut registry, &add(9)).len(), 1);
@@ -243,7 +244,7 @@ fn a_copy_read_after_the_write_stays() {
     settled(&mut registry, &resource, &[]); // read at 1
     registry.begin(&resource, Moment(0)).expect("room");
     assert!(registry.settle(&resource, Shown::default(), Position(7), 60_000, Moment(0)));
-    registry.release(&resource);
+    registry.release(&resource, Moment(0));
     let add = |position| change(position, Absent, Known(at(20)));
     assert_eq!(touched(&mut registry, &add(5)).len(), 1, "the first copy");
     assert_eq!(touched(&mut registry, &add(8)).len(), 1, "the second one");

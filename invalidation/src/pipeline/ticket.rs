@@ -28,7 +28,7 @@ pub struct Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.registry.lock().release(&self.resource);
+        self.registry.lock().release(&self.resource, self.started);
     }
 }
 

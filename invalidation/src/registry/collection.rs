@@ -61,7 +61,10 @@ impl Collection {
     }
 
     /// Lists a query that the matcher has.
-    pub(super) fn list(&mut self, key: &Key, id: QueryId) {
+    pub(super) fn list(&mut self, key: &Key, id: QueryId, now: Moment) {
+        if let Some(entry) = self.matcher.entry_mut(id) {
+            entry.born = now;
+        }
         let matcher = &self.matcher;
         let rehash = |id: &QueryId| matcher.entry(*id).map_or(0, |one| hash(&one.key));
         self.queries.insert_unique(hash(key), id, rehash);

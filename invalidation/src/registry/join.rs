@@ -7,6 +7,7 @@ use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::query::{Filter, MEMBERS_MAX};
+use freshet_core::value::compare::compare;
 
 use super::Resource;
 use crate::matcher::{Home, Watch};
@@ -69,11 +70,10 @@ pub(super) fn union(
     known: Option<Vec<RawBson>>,
     more: Option<Vec<RawBson>>,
 ) -> Option<Vec<RawBson>> {
-    let (mut known, more) = known.zip(more)?;
-    for value in more {
-        if !known.contains(&value) {
-            known.push(value);
-        }
-    }
-    Some(known)
+    let (mut all, more) = known.zip(more)?;
+    all.extend(more);
+    let order = |a: &RawBson, b: &RawBson| compare(a.as_raw_bson_ref(), b.as_raw_bson_ref());
+    all.sort_by(order);
+    all.dedup_by(|a, b| order(a, b).is_eq());
+    Some(all)
 }

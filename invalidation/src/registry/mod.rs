@@ -191,7 +191,7 @@ impl Registry {
         let collection = self.collections.entry(namespace.clone()).or_default();
         let (watch, home) = new();
         let id = collection.matcher().insert(key.clone(), &watch, home)?;
-        collection.list(key, id);
+        collection.list(key, id, now);
         self.count(namespace, 1);
         let due = now.after_ms(self.limits.ticket_ms);
         self.due.put(due, Listed::Query(namespace.clone(), id));
@@ -266,7 +266,7 @@ impl Registry {
         self.begin(resource, now)?;
         let span_ms = until.since(now);
         let _ = self.settle(resource, Shown::default(), Position::ZERO, span_ms, now);
-        self.release(resource);
+        self.release(resource, now);
         Ok(())
     }
 
@@ -301,8 +301,8 @@ impl Registry {
         })
     }
 
-    /// The ticket is gone: its read is settled, or came to nothing.
-    pub fn release(&mut self, resource: &Resource) {
+    /// The ticket given at `started` is gone: its read is settled, or came to nothing.
+    pub fn release(&mut self, resource: &Resource, started: Moment) {
         let Watched::Query(_) = resource.watched else {
             return;
         };
@@ -310,7 +310,7 @@ impl Registry {
             if let Some(collection) = self.collections.get_mut(namespace)
                 && let Some(id) = collection.find(&key)
             {
-                collection.matcher().release(id);
+                collection.matcher().release(id, started);
             }
         }
     }

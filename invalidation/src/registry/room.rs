@@ -72,6 +72,8 @@ impl Registry {
     pub fn retire(&mut self, retired: &Retiring) {
         if let Some(collection) = self.collections.get_mut(&retired.namespace)
             && let Some(id) = collection.find(&retired.key)
+            // One that was taken out meanwhile and came back has copies of its own.
+            && collection.entry(id).is_some_and(|entry| entry.retiring)
         {
             collection.remove(id);
             self.count(&retired.namespace, -1);

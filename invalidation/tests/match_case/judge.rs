@@ -155,7 +155,7 @@ impl<'a> Judge<'a> {
                 if let Some(Some(tried)) = self.queries.get_mut(query)
                     && tried.tickets.pop_front().is_some()
                 {
-                    self.registry.release(&tried.resource);
+                    self.registry.release(&tried.resource, Moment(0));
                 }
             }
             Op::Refresh => {
@@ -217,7 +217,7 @@ impl<'a> Judge<'a> {
                 tried.copies.push(Copy { position, seen });
             }
         }
-        self.registry.release(&tried.resource);
+        self.registry.release(&tried.resource, Moment(0));
     }
 
     fn deliver(&mut self, write: usize) {

@@ -41,7 +41,7 @@ fn the_other_side_of_a_join_is_watched_by_the_values_that_were_looked_for() {
             ..Shown::default()
         };
         assert!(registry.settle(&resource, shown, Position(1), 60_000, Moment(0)));
-        registry.release(&resource);
+        registry.release(&resource, Moment(0));
     };
     let values = || Some(vec![RawBson::String("ann".to_owned()), RawBson::Null]);
     let cases = [

@@ -29,7 +29,7 @@ fn windowed(registry: &mut Registry, resource: &Resource, first: Option<i32>) {
         joined: Vec::new(),
     };
     assert!(registry.settle(resource, shown, Position(1), 60_000, Moment(0)));
-    registry.release(resource);
+    registry.release(resource, Moment(0));
 }
 
 #[test]
