@@ -1,7 +1,7 @@
 //! Which predicate of a query is looked up in the index: one per conjunction, the one that the fewest documents satisfy;
 //! of a disjunction one per arm. A query without any, or whose best one most documents satisfy, is residual.
 
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 use freshet_core::predicate::{Expr, Reach, Span};
 use freshet_core::value::order_key::{OrderKey, digest};
 
@@ -65,7 +65,7 @@ pub(super) struct Chooser<'a> {
     pub(super) atoms: &'a Atoms,
     pub(super) paths: &'a Paths,
     pub(super) selectivity: &'a Selectivity,
-    pub(super) state: &'a FixedState,
+    pub(super) state: &'a RandomState,
 }
 
 impl Chooser<'_> {

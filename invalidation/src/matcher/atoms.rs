@@ -1,13 +1,12 @@
 //! The atoms of all queries of a collection: equal ones are one, and each is evaluated at most once per image of an
 //! event, however many queries ask for it.
 
-use std::hash::{BuildHasher, Hasher};
+use std::hash::Hasher;
 
-use foldhash::fast::FixedState;
 use freshet_core::predicate::Atom;
-use hashbrown::HashTable;
 
 use super::facts::Facts;
+use super::interned::{Fed, Interned};
 use super::paths::{PathId, Paths};
 
 /// An atom.
@@ -24,8 +23,19 @@ pub(super) enum Side {
 struct Slot {
     atom: Atom,
     path: PathId,
-    users: u32,
     memo: Memo,
+}
+
+impl Fed for Slot {
+    fn feed(&self, hasher: &mut impl Hasher) {
+        self.atom.feed(hasher);
+    }
+}
+
+impl Fed for Atom {
+    fn feed(&self, hasher: &mut impl Hasher) {
+        Atom::feed(self, hasher);
+    }
 }
 
 /// What is known of the event being matched.
@@ -39,9 +49,7 @@ struct Memo {
 /// The atoms.
 #[derive(Debug, Default)]
 pub(super) struct Atoms {
-    table: HashTable<AtomId>,
-    slots: Vec<Option<Slot>>,
-    free: Vec<AtomId>,
+    known: Interned<Slot>,
     event: u32,
     evaluations: u64,
     #[cfg(test)]
@@ -51,72 +59,33 @@ pub(super) struct Atoms {
 impl Atoms {
     /// The number of an atom, for one user more.
     pub(super) fn intern(&mut self, atom: Atom, paths: &mut Paths) -> AtomId {
-        let hash = hash(&atom);
-        let slots = &mut self.slots;
-        let same = |id: &AtomId| {
-            slots[*id as usize]
-                .as_ref()
-                .is_some_and(|slot| slot.atom == atom)
-        };
-        if let Some(id) = self.table.find(hash, same) {
-            let id = *id;
-            if let Some(Some(slot)) = slots.get_mut(id as usize) {
-                slot.users += 1;
-            }
+        if let Some(id) = self.known.share(&atom, |slot| slot.atom == atom) {
             return id;
         }
-        let path = paths.intern(atom.path());
-        let slot = Some(Slot {
-            path,
+        self.known.add(Slot {
+            path: paths.intern(atom.path()),
             atom,
-            users: 1,
             memo: Memo::default(),
-        });
-        let id = match self.free.pop() {
-            Some(id) => {
-                slots[id as usize] = slot;
-                id
-            }
-            None => {
-                slots.push(slot);
-                u32::try_from(slots.len() - 1).unwrap_or(u32::MAX)
-            }
-        };
-        let rehash = |id: &AtomId| match &slots[*id as usize] {
-            Some(slot) => self::hash(&slot.atom),
-            None => 0,
-        };
-        self.table.insert_unique(hash, id, rehash);
-        id
+        })
     }
 
     /// One user less.
     pub(super) fn release(&mut self, id: AtomId, paths: &mut Paths) {
-        let Some(Some(slot)) = self.slots.get_mut(id as usize) else {
-            return;
-        };
-        slot.users -= 1;
-        if slot.users > 0 {
-            return;
+        if let Some(slot) = self.known.release(id) {
+            paths.release(slot.path);
         }
-        let hash = hash(&slot.atom);
-        paths.release(slot.path);
-        if let Ok(entry) = self.table.find_entry(hash, |one| *one == id) {
-            entry.remove();
-        }
-        self.slots[id as usize] = None;
-        self.free.push(id);
     }
 
     pub(super) fn get(&self, id: AtomId) -> Option<(&Atom, PathId)> {
-        let slot = self.slots.get(id as usize)?.as_ref()?;
+        let slot = self.known.get(id)?;
         Some((&slot.atom, slot.path))
     }
 
     /// Has the atom in the processor's cache soon.
     pub(super) fn glance(&self, id: AtomId) -> u64 {
-        let slot = self.slots.get(id as usize).and_then(Option::as_ref);
-        slot.map_or(0, |slot| u64::from(slot.memo.event))
+        self.known
+            .get(id)
+            .map_or(0, |slot| u64::from(slot.memo.event))
     }
 
     /// Forgets what the last event had.
@@ -124,7 +93,7 @@ impl Atoms {
         self.event = self.event.wrapping_add(1);
         if self.event == 0 {
             // All the numbers were used: none may look like this event's.
-            let slots = self.slots.iter_mut().flatten();
+            let slots = self.known.iter_mut();
             slots.for_each(|slot| slot.memo = Memo::default());
             self.event = 1;
         }
@@ -138,7 +107,7 @@ impl Atoms {
         facts: &mut Facts<'_>,
         paths: &Paths,
     ) -> bool {
-        let Some(Some(slot)) = self.slots.get_mut(id as usize) else {
+        let Some(slot) = self.known.get_mut(id) else {
             return false;
         };
         if slot.memo.event != self.event {
@@ -169,12 +138,6 @@ impl Atoms {
 
     /// Atoms there are.
     pub(super) fn len(&self) -> usize {
-        self.table.len()
+        self.known.len()
     }
-}
-
-fn hash(atom: &Atom) -> u64 {
-    let mut hasher = FixedState::default().build_hasher();
-    atom.feed(&mut hasher);
-    hasher.finish()
 }

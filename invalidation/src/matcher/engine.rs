@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bson::RawBson;
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 use freshet_core::change::Image;
 use freshet_core::key::Key;
 use freshet_core::predicate::{Predicate, Undecidable};
@@ -27,7 +27,7 @@ use crate::registry::Worth;
 pub type QueryId = u32;
 
 /// The queries that hold a record.
-pub(super) type Holders = HashMap<Key, HashSet<QueryId, FixedState>, FixedState>;
+pub(super) type Holders = HashMap<Key, HashSet<QueryId, RandomState>, RandomState>;
 
 /// The engine.
 #[derive(Debug, Default)]
@@ -37,14 +37,14 @@ pub struct Matcher {
     pub(super) shapes: Shapes,
     pub(super) index: Index,
     pub(super) selectivity: Selectivity,
-    pub(super) state: FixedState,
+    pub(super) state: RandomState,
     pub(super) entries: Vec<Option<Entry>>,
     free: Vec<QueryId>,
     /// Whose the other sides of joins are.
-    pub(super) homes: HashMap<QueryId, Home, FixedState>,
+    pub(super) homes: HashMap<QueryId, Home, RandomState>,
     /// Where members are remembered: the queries that hold a record, and those of which nobody knows what they hold.
     pub(super) holders: Holders,
-    pub(super) doubtful: HashSet<QueryId, FixedState>,
+    pub(super) doubtful: HashSet<QueryId, RandomState>,
     pub(super) event: u32,
     /// By query the last event that it was a candidate of.
     pub(super) marks: Vec<u32>,

@@ -12,6 +12,7 @@ mod entry;
 mod explain;
 mod facts;
 mod index;
+mod interned;
 pub mod live;
 mod matching;
 mod outstanding;

@@ -1,11 +1,12 @@
 //! The paths that a collection's queries look at, each known by a number; and the fields of a document that they begin
 //! with, its *roots*. A root whose value a write left alone changes nothing for whoever looks below it.
 
-use std::collections::HashMap;
+use std::hash::Hasher;
 use std::sync::Arc;
 
-use foldhash::fast::FixedState;
 use freshet_core::value::path::Path;
+
+use super::interned::{Fed, Interned};
 
 /// A path.
 pub(super) type PathId = u32;
@@ -34,111 +35,55 @@ impl RootSet {
     }
 }
 
-/// A name with a number, as long as it has users. The number is given again once nobody uses it.
 #[derive(Debug)]
-struct Numbers<T> {
-    by_text: HashMap<Arc<str>, u32, FixedState>,
-    slots: Vec<Option<Slot<T>>>,
-    free: Vec<u32>,
+struct Known {
+    path: Arc<Path>,
+    root: RootId,
 }
 
-#[derive(Debug)]
-struct Slot<T> {
-    text: Arc<str>,
-    what: T,
-    users: u32,
-}
-
-impl<T> Default for Numbers<T> {
-    fn default() -> Numbers<T> {
-        Numbers {
-            by_text: HashMap::default(),
-            slots: Vec::new(),
-            free: Vec::new(),
-        }
-    }
-}
-
-impl<T> Numbers<T> {
-    /// The number, for one user more; `new` makes what it stands for.
-    fn intern(&mut self, text: &str, new: impl FnOnce() -> T) -> u32 {
-        if let Some(id) = self.by_text.get(text) {
-            if let Some(Some(slot)) = self.slots.get_mut(*id as usize) {
-                slot.users += 1;
-            }
-            return *id;
-        }
-        let text: Arc<str> = text.into();
-        let slot = Some(Slot {
-            text: Arc::clone(&text),
-            what: new(),
-            users: 1,
-        });
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.slots[id as usize] = slot;
-                id
-            }
-            None => {
-                self.slots.push(slot);
-                u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
-            }
-        };
-        self.by_text.insert(text, id);
-        id
-    }
-
-    /// One user less; what is left when it was the last.
-    fn release(&mut self, id: u32) -> Option<T> {
-        let place = self.slots.get_mut(id as usize)?;
-        let slot = place.as_mut()?;
-        slot.users -= 1;
-        if slot.users > 0 {
-            return None;
-        }
-        let slot = place.take()?;
-        self.by_text.remove(&*slot.text);
-        self.free.push(id);
-        Some(slot.what)
-    }
-
-    fn get(&self, id: u32) -> Option<&T> {
-        let slot = self.slots.get(id as usize)?.as_ref()?;
-        Some(&slot.what)
+impl Fed for Known {
+    fn feed(&self, hasher: &mut impl Hasher) {
+        self.path.as_str().feed(hasher);
     }
 }
 
 /// The paths, and their roots.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
-    paths: Numbers<(Arc<Path>, RootId)>,
-    roots: Numbers<()>,
+    paths: Interned<Known>,
+    roots: Interned<Box<str>>,
 }
 
 impl Paths {
     /// The number of a path, for one user more.
     pub(super) fn intern(&mut self, path: &Arc<Path>) -> PathId {
-        let roots = &mut self.roots;
-        self.paths.intern(path.as_str(), || {
-            (Arc::clone(path), roots.intern(path.root(), || ()))
+        let text = path.as_str();
+        if let Some(id) = self.paths.share(text, |known| known.path.as_str() == text) {
+            return id;
+        }
+        let root = self.intern_root(path.root());
+        self.paths.add(Known {
+            path: Arc::clone(path),
+            root,
         })
     }
 
     /// One user of a path less.
     pub(super) fn release(&mut self, id: PathId) {
-        if let Some((_, root)) = self.paths.release(id) {
-            self.roots.release(root);
+        if let Some(known) = self.paths.release(id) {
+            self.roots.release(known.root);
         }
     }
 
     /// The number of a path that has users.
     pub(super) fn known(&self, text: &str) -> Option<PathId> {
-        self.paths.by_text.get(text).copied()
+        self.paths.known(text, |known| known.path.as_str() == text)
     }
 
     /// The number of a root, for one user more.
     pub(super) fn intern_root(&mut self, name: &str) -> RootId {
-        self.roots.intern(name, || ())
+        let known = self.roots.share(name, |known| **known == *name);
+        known.unwrap_or_else(|| self.roots.add(name.into()))
     }
 
     /// One user of a root less.
@@ -148,24 +93,24 @@ impl Paths {
 
     /// The root with this name, if anybody looks below it.
     pub(super) fn root(&self, name: &str) -> Option<RootId> {
-        self.roots.by_text.get(name).copied()
+        self.roots.known(name, |known| **known == *name)
     }
 
     pub(super) fn root_of(&self, id: PathId) -> RootId {
-        self.paths.get(id).map_or(0, |(_, root)| *root)
+        self.paths.get(id).map_or(0, |known| known.root)
     }
 
     pub(super) fn path(&self, id: PathId) -> Option<&Arc<Path>> {
-        self.paths.get(id).map(|(path, _)| path)
+        self.paths.get(id).map(|known| &known.path)
     }
 
     /// One more than the greatest number of a path.
     pub(super) fn len(&self) -> usize {
-        self.paths.slots.len()
+        self.paths.end()
     }
 
     /// One more than the greatest number of a root.
     pub(super) fn roots_len(&self) -> usize {
-        self.roots.slots.len()
+        self.roots.end()
     }
 }

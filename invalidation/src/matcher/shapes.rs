@@ -2,16 +2,16 @@
 //! in the order, and whether what is shown of it differs. Found out at most once per event and shape.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 
 use bson::{RawBsonRef, RawDocument};
 use foldhash::fast::FixedState;
 use freshet_core::notification::Representation;
 use freshet_core::value::path::Path;
 use freshet_core::value::sort::{Direction, compare_keys, sort_key};
-use hashbrown::HashTable;
 
 use super::facts::Facts;
+use super::interned::{Fed, Interned};
 use super::paths::{Paths, RootId, RootSet};
 use super::watch::{Shape, View};
 
@@ -27,7 +27,24 @@ pub(super) struct Slot {
     pub(super) roots: RootSet,
     view_roots: RootSet,
     held: Vec<RootId>,
-    users: u32,
+}
+
+impl Fed for Slot {
+    fn feed(&self, hasher: &mut impl Hasher) {
+        self.shape.feed(hasher);
+    }
+}
+
+impl Fed for Shape {
+    fn feed(&self, mut hasher: &mut impl Hasher) {
+        self.representation.hash(&mut hasher);
+        self.order.hash(&mut hasher);
+        match &self.view {
+            View::Projection(projection) => projection.paths().for_each(|p| p.hash(&mut hasher)),
+            View::Fields(of) => of.paths().hash(&mut hasher),
+            View::Nothing | View::Whole => {}
+        }
+    }
 }
 
 impl Slot {
@@ -46,68 +63,24 @@ impl Slot {
 
 /// The shapes.
 #[derive(Debug, Default)]
-pub(super) struct Shapes {
-    table: HashTable<ShapeId>,
-    slots: Vec<Option<Slot>>,
-    free: Vec<ShapeId>,
-}
+pub(super) struct Shapes(Interned<Slot>);
 
 impl Shapes {
     /// The number of a shape, for one user more.
     pub(super) fn intern(&mut self, shape: &Shape, paths: &mut Paths) -> ShapeId {
-        let hash = hash(shape);
-        let slots = &mut self.slots;
-        let same = |id: &ShapeId| {
-            slots[*id as usize]
-                .as_ref()
-                .is_some_and(|s| s.shape == *shape)
-        };
-        if let Some(id) = self.table.find(hash, same) {
-            let id = *id;
-            if let Some(Some(slot)) = slots.get_mut(id as usize) {
-                slot.users += 1;
-            }
-            return id;
-        }
-        let slot = Some(slot(shape, paths));
-        let id = match self.free.pop() {
-            Some(id) => {
-                slots[id as usize] = slot;
-                id
-            }
-            None => {
-                slots.push(slot);
-                u32::try_from(slots.len() - 1).unwrap_or(u32::MAX)
-            }
-        };
-        let rehash = |id: &ShapeId| match &slots[*id as usize] {
-            Some(slot) => self::hash(&slot.shape),
-            None => 0,
-        };
-        self.table.insert_unique(hash, id, rehash);
-        id
+        let known = self.0.share(shape, |slot| slot.shape == *shape);
+        known.unwrap_or_else(|| self.0.add(slot(shape, paths)))
     }
 
     /// One user less.
     pub(super) fn release(&mut self, id: ShapeId, paths: &mut Paths) {
-        let Some(Some(slot)) = self.slots.get_mut(id as usize) else {
-            return;
-        };
-        slot.users -= 1;
-        if slot.users > 0 {
-            return;
+        if let Some(slot) = self.0.release(id) {
+            slot.held.iter().for_each(|root| paths.release_root(*root));
         }
-        slot.held.iter().for_each(|root| paths.release_root(*root));
-        let hash = hash(&slot.shape);
-        if let Ok(entry) = self.table.find_entry(hash, |one| *one == id) {
-            entry.remove();
-        }
-        self.slots[id as usize] = None;
-        self.free.push(id);
     }
 
     pub(super) fn get(&self, id: ShapeId) -> Option<&Slot> {
-        self.slots.get(id as usize)?.as_ref()
+        self.0.get(id)
     }
 }
 
@@ -143,20 +116,7 @@ fn slot(shape: &Shape, paths: &mut Paths) -> Slot {
         roots: ordered.union(view_roots),
         view_roots,
         held,
-        users: 1,
     }
-}
-
-fn hash(shape: &Shape) -> u64 {
-    let mut hasher = FixedState::default().build_hasher();
-    shape.representation.hash(&mut hasher);
-    shape.order.hash(&mut hasher);
-    match &shape.view {
-        View::Projection(projection) => projection.paths().for_each(|p| p.hash(&mut hasher)),
-        View::Fields(of) => of.paths().hash(&mut hasher),
-        View::Nothing | View::Whole => {}
-    }
-    hasher.finish()
 }
 
 /// What one event means for shapes.

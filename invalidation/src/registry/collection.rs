@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasher;
 
 use bson::RawBson;
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 use freshet_core::change::Image;
 use freshet_core::key::Key;
 use freshet_core::notification::Effect;
@@ -22,8 +22,9 @@ pub struct Collection {
     matcher: Matcher,
     /// The queries by key; the keys are the matcher's.
     queries: HashTable<QueryId>,
+    state: RandomState,
     /// A record's other forms, by its own key.
-    forms: HashMap<Key, HashMap<Key, Form, FixedState>, FixedState>,
+    forms: HashMap<Key, HashMap<Key, Form, RandomState>, RandomState>,
 }
 
 /// A record's form that is read.
@@ -44,7 +45,9 @@ impl Collection {
     /// The query with this key.
     pub(super) fn find(&self, key: &Key) -> Option<QueryId> {
         let same = |id: &QueryId| self.matcher.entry(*id).is_some_and(|one| one.key == *key);
-        self.queries.find(hash(key), same).copied()
+        self.queries
+            .find(self.state.hash_one(key.as_str()), same)
+            .copied()
     }
 
     pub(super) fn entry(&self, id: QueryId) -> Option<&Entry> {
@@ -65,7 +68,8 @@ impl Collection {
         if let Some(entry) = self.matcher.entry_mut(id) {
             entry.born = now;
         }
-        let matcher = &self.matcher;
+        let (matcher, state) = (&self.matcher, &self.state);
+        let hash = |key: &Key| state.hash_one(key.as_str());
         let rehash = |id: &QueryId| matcher.entry(*id).map_or(0, |one| hash(&one.key));
         self.queries.insert_unique(hash(key), id, rehash);
     }
@@ -95,7 +99,9 @@ impl Collection {
     /// Takes a query out.
     pub(super) fn remove(&mut self, id: QueryId) {
         if let Some(entry) = self.matcher.entry(id)
-            && let Ok(listed) = self.queries.find_entry(hash(&entry.key), |one| *one == id)
+            && let Ok(listed) = self
+                .queries
+                .find_entry(self.state.hash_one(entry.key.as_str()), |one| *one == id)
         {
             listed.remove();
         }
@@ -204,8 +210,4 @@ impl Resource {
             Watched::Query(_) => true,
         }
     }
-}
-
-fn hash(key: &Key) -> u64 {
-    FixedState::default().hash_one(key.as_str())
 }
