@@ -117,7 +117,12 @@ pub async fn read(
         true => Route::Aggregate(namespace),
         false => Route::Collection(namespace),
     };
-    let Permitted { asked, rule, scope } = permit(app, route, params, headers).await?;
+    let Permitted {
+        asked,
+        rule,
+        scope,
+        clients,
+    } = permit(app, route, params, headers).await?;
     let key = asked.key();
     let fetched = fetch(app, &asked, app.pipeline.position()).await?;
 
@@ -126,7 +131,7 @@ pub async fn read(
         Err(reason) => Some(reason),
         Ok((resource, found)) => {
             let (policy, explained) = app.pipeline.explain_lifetimes(&resource, &fetched.members);
-            let given = granted(policy.lifetimes(explained.expected_ms), rule);
+            let given = granted(policy.lifetimes(explained.expected_ms), clients);
             matcher = found.map(|found| how_found(&resource, found));
             lifetimes = Some(life(&policy, &explained, given));
             obstacle(app, &resource, given).err()

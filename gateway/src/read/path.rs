@@ -39,8 +39,12 @@ pub struct Request<'a> {
 /// The problem to send instead.
 pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
     let wanted = request.wanted;
-    let Permitted { asked, rule, scope } =
-        permit(app, request.route, &request.params, wanted.headers).await?;
+    let Permitted {
+        asked,
+        rule,
+        scope,
+        clients,
+    } = permit(app, request.route, &request.params, wanted.headers).await?;
     let key = asked.key();
     if let Err(reason) = admit(app, &asked, scope, &key) {
         return uncached(app, wanted, &asked, &key, reason).await;
@@ -70,7 +74,7 @@ pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
     };
     let fetched = fetch(app, &asked, ticket.from).await?;
 
-    let lifetimes = granted(app.pipeline.lifetimes(&ticket, &fetched.members), rule);
+    let lifetimes = granted(app.pipeline.lifetimes(&ticket, &fetched.members), clients);
     let issued = app.clock.now();
     let read = Read {
         position: fetched.position,
@@ -161,9 +165,9 @@ pub(super) fn shareable(asked: &Asked, scope: Scope) -> Result<(), Reason> {
     }
 }
 
-/// The estimate, within what the collection grants to browsers and the settings to anybody.
-pub(super) fn granted(estimate: Lifetimes, rule: &Rule) -> Lifetimes {
-    match rule.clients {
+/// The estimate, within what the collections grant to browsers and the settings to anybody.
+pub(super) fn granted(estimate: Lifetimes, clients: Clients) -> Lifetimes {
+    match clients {
         Clients::Cache => estimate,
         Clients::Revalidate => Lifetimes {
             m: Ttl::ZERO,

@@ -7,7 +7,7 @@ use http::HeaderMap;
 use super::asked::Asked;
 use crate::app::App;
 use crate::auth::access::{Right, Rule, Scope};
-use crate::config::settings::Queries;
+use crate::config::settings::{Clients, Queries};
 use crate::error::{Kind, Problem};
 use crate::route::{Params, Route};
 use crate::stored::{self, keep};
@@ -20,6 +20,8 @@ pub struct Permitted<'a> {
     pub rule: &'a Rule,
     /// Whom the answer is for.
     pub scope: Scope,
+    /// What browsers may keep of it: no more than of any collection it shows.
+    pub clients: Clients,
 }
 
 /// Reads the question and checks it against the rules.
@@ -57,12 +59,16 @@ pub fn check<'a>(
     headers: &HeaderMap,
 ) -> Result<Permitted<'a>, Problem> {
     let (rule, mut scope) = app.access.check(asked.namespace(), Right::Read, headers)?;
+    let mut clients = rule.clients;
     let mut refused = only_stored(rule, &asked) && !is_stored;
     for joined in asked.joined() {
         let (of_joined, scope_of_joined) = app.access.check(&joined, Right::Read, headers)?;
         // One private part makes the whole private.
         if scope_of_joined == Scope::Private {
             scope = Scope::Private;
+        }
+        if of_joined.clients == Clients::Revalidate {
+            clients = Clients::Revalidate;
         }
         // A join asks for whatever the pipeline says.
         refused |= of_joined.queries == Queries::Stored;
@@ -73,7 +79,12 @@ pub fn check<'a>(
             "only stored queries are answered on this collection, asked for as ?qid={hash}";
         return Err(Problem::new(Kind::Forbidden, detail));
     }
-    Ok(Permitted { asked, rule, scope })
+    Ok(Permitted {
+        asked,
+        rule,
+        scope,
+        clients,
+    })
 }
 
 /// Whether the answer is for those alone who ask for a stored query by its hash.

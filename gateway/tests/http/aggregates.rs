@@ -337,3 +337,23 @@ async fn the_embedded_store_ends_a_pipeline_that_takes_too_long() {
     let detail = answer.json()["detail"].to_string();
     assert!(detail.contains("steps"), "{detail}");
 }
+
+#[tokio::test]
+async fn a_join_keeps_browsers_from_keeping_where_the_joined_collection_does() {
+    let access = r#"[{collection = "*.buyers", read = "public", write = "public", clients = "revalidate"}, {collection = "*", read = "public", write = "public"}]"#;
+    let server = Server::caching(&[("access", access)]).await;
+    filled(&server, "db").await;
+    let stage =
+        json!({"from": "buyers", "localField": "buyer", "foreignField": "_id", "as": "who"});
+    let joined = target("db", &json!([{"$lookup": stage}]));
+    let answer = server.until(&joined, Answer::is_hit).await;
+    let control = answer.header("cache-control");
+    assert!(
+        control.starts_with("public, max-age=0, s-maxage="),
+        "{control}"
+    );
+    let alone = target("db", &json!([{"$count": "n"}]));
+    let answer = server.until(&alone, Answer::is_hit).await;
+    let control = answer.header("cache-control");
+    assert!(!control.contains("max-age=0,"), "{control}");
+}

@@ -225,7 +225,7 @@ impl Matcher {
     }
 
     /// The other sides of joins.
-    pub(crate) fn joins(&self) -> impl Iterator<Item = QueryId> {
+    pub(crate) fn joins(&self) -> impl ExactSizeIterator<Item = QueryId> {
         self.homes.keys().copied()
     }
 

@@ -58,9 +58,9 @@ impl Collection {
         &mut self.matcher
     }
 
-    /// How many queries there are.
+    /// How many of its own queries there are, without the other sides of joins.
     pub(super) fn queries(&self) -> usize {
-        self.queries.len()
+        self.queries.len() - self.matcher.joins().len()
     }
 
     /// Lists a query that the matcher has.
