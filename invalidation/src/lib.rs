@@ -14,7 +14,7 @@ pub mod registry;
 pub mod sketch;
 mod telemetry;
 
-pub use matcher::{End, Shape, View, Watch, Window};
+pub use matcher::{End, LOOK_AHEAD, Shape, View, Watch, Window};
 pub use pipeline::{
     Answer, Connect, NotCached, Parts, Pipeline, Revive, Settings, Status, Ticket, Tier,
 };

@@ -161,7 +161,7 @@ impl Workload {
         };
         let end = place(1, end).map(|last| End {
             last,
-            witness: place(2, end + 1).map(|key| digest_of_key(&key.values())),
+            beyond: [2, 3].map(|id| place(id, end + 1).map(|key| digest_of_key(&key.values()))),
         });
         Window { first: None, end }
     }

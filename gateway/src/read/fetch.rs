@@ -10,8 +10,7 @@ use freshet_core::query::{AggregateQuery, Query, Rep};
 use freshet_core::time::Position;
 use freshet_core::value::ejson::{self, Mode};
 use freshet_core::value::id::RecordId;
-use freshet_core::value::sort::{Pattern, SortKey, digest_of_key, sort_key};
-use freshet_invalidation::{End, Window};
+use freshet_invalidation::{LOOK_AHEAD, Window};
 
 use super::asked::{Asked, representation};
 use crate::app::App;
@@ -25,7 +24,7 @@ pub struct Fetched {
     pub body: Bytes,
     /// A lower bound of the read's position (C1).
     pub position: Position,
-    /// The keys of the records of a query's answer, the look-ahead included.
+    /// The keys of the records of a query's answer, those of the look-ahead included.
     pub members: Vec<Key>,
     /// Where a query's answer begins and ends.
     pub window: Window,
@@ -100,10 +99,6 @@ async fn aggregate(app: &App, query: &AggregateQuery, from: Position) -> Result<
     })
 }
 
-fn witness(document: &RawDocument, pattern: &Pattern) -> Option<u64> {
-    Some(digest_of_key(&sort_key(document, pattern).ok()?))
-}
-
 /// The local values of each join, read at the answer's position or later: of what the answer saw none is missing, but for
 /// what a later write took away, and that touches the answer.
 async fn joined(
@@ -126,7 +121,7 @@ async fn joined(
     Ok(all)
 }
 
-/// One more than asked for: whether it is there decides whether there is a next page.
+/// More than asked for: whether one is there decides whether there is a next page.
 async fn find(app: &App, query: &Query, from: Position) -> Result<Fetched, Problem> {
     let filter = query.effective_filter().to_document();
     let sort = query.sort.to_document();
@@ -137,7 +132,7 @@ async fn find(app: &App, query: &Query, from: Position) -> Result<Fetched, Probl
             filter: &filter,
             sort: Some(&sort),
             skip: query.effective_skip(),
-            limit: query.limit + 1,
+            limit: query.limit + LOOK_AHEAD as u32,
             projection: None,
             at_least: from,
         })
@@ -151,32 +146,14 @@ async fn find(app: &App, query: &Query, from: Position) -> Result<Fetched, Probl
         body: result_body(query, &found.documents)?,
         position: found.position,
         members,
-        window: window(query, &found.documents),
+        window: Window::of(
+            found.documents.iter(),
+            query.limit as usize,
+            query.effective_skip() > 0,
+            &query.sort.pattern(),
+        ),
         joined: Vec::new(),
     })
-}
-
-/// What the answer shows of the order: what the matcher has to know of it later. A record without a sort key leaves
-/// its part of it unknown.
-fn window(query: &Query, documents: &Documents) -> Window {
-    let pattern = query.sort.pattern();
-    let place = |document: &RawDocument| SortKey::of(&sort_key(document, &pattern).ok()?);
-    let limit = query.limit as usize;
-    let first = documents
-        .iter()
-        .next()
-        .filter(|_| query.effective_skip() > 0);
-    let end = (documents.len() > limit).then(|| {
-        let mut last_two = documents.iter().skip(limit.saturating_sub(1));
-        Some(End {
-            last: place(last_two.next()?)?,
-            witness: witness(last_two.next()?, &pattern),
-        })
-    });
-    Window {
-        first: first.and_then(place),
-        end: end.flatten(),
-    }
 }
 
 fn result_body(query: &Query, documents: &Documents) -> Result<Bytes, Problem> {

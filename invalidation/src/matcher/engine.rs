@@ -114,7 +114,7 @@ impl Matcher {
             asked,
             copies: Copies::default(),
             key,
-            born: Moment(0),
+            born_s: 0,
             keep_until: Moment(0),
             worth: Worth::default(),
             retiring: false,

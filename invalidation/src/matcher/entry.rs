@@ -35,8 +35,8 @@ pub(crate) struct Entry {
     pub(crate) copies: Copies,
     /// The resource that is touched.
     pub(crate) key: Key,
-    /// When it was listed.
-    pub(crate) born: Moment,
+    /// The second in which it was listed.
+    pub(crate) born_s: u32,
     pub(crate) keep_until: Moment,
     pub(crate) worth: Worth,
     /// It makes room for another one: it is not read anew.

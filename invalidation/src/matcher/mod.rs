@@ -38,7 +38,7 @@ pub(crate) use entry::Entry;
 pub use entry::{Home, Shown};
 pub use explain::{Access, Explanation, NotIndexed};
 pub use watch::{Shape, View, Watch};
-pub use window::{End, Window};
+pub use window::{End, LOOK_AHEAD, Window};
 
 /// A resource that a change touched.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use freshet_core::time::{Moment, Position};
 use super::engine::{Holders, Matcher, QueryId};
 use super::entry::{Entry, Shown};
 use super::shapes::Slot;
+use crate::registry::seconds;
 
 impl Matcher {
     /// A read of the query begins.
@@ -25,7 +26,7 @@ impl Matcher {
     /// meanwhile is not among the reads of the query that took its place.
     pub(crate) fn release(&mut self, id: QueryId, started: Moment) {
         if let Some(entry) = self.entry_mut(id)
-            && entry.born <= started
+            && entry.born_s <= seconds(started)
         {
             entry.copies.release();
             self.doubt(id);

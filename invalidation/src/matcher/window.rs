@@ -4,8 +4,8 @@
 
 use std::cmp::Ordering;
 
-use bson::RawBsonRef;
-use freshet_core::value::sort::{Pattern, SortKey, compare_keys, digest_of_key};
+use bson::{RawBsonRef, RawDocument};
+use freshet_core::value::sort::{Pattern, SortKey, compare_keys, digest_of_key, sort_key};
 use smallvec::SmallVec;
 
 /// What an answer showed of the order of all that matches. Every part that is not known makes the window larger.
@@ -22,9 +22,47 @@ pub struct Window {
 pub struct End {
     /// The last record that is shown.
     pub last: SortKey,
-    /// A record beyond, by the digest of its place ([`digest_of_key`]): as long as it is there, there is a next page. Not
-    /// known: any might have been the only one.
-    pub witness: Option<u64>,
+    /// Records beyond, by the digest of their places ([`digest_of_key`]): as long as one is there, there is a next page.
+    /// None known: any might have been the only one.
+    pub beyond: [Option<u64>; LOOK_AHEAD],
+}
+
+/// Records that a read asks for beyond its limit: one says whether there is a next page, the other stands in for it when
+/// that one goes.
+pub const LOOK_AHEAD: usize = 2;
+
+impl Window {
+    /// What the first `limit` of these documents, which come in the pattern's order, show of it; those beyond follow.
+    /// `skips`: others came before. A document without a sort key leaves its part unknown.
+    #[must_use]
+    pub fn of<'d>(
+        documents: impl Iterator<Item = &'d RawDocument>,
+        limit: usize,
+        skips: bool,
+        pattern: &Pattern,
+    ) -> Window {
+        let key = |document| sort_key(document, pattern).ok();
+        let place = |document| SortKey::of(&key(document)?);
+        let (mut first, mut last, mut beyond) = (None, None, [None; LOOK_AHEAD]);
+        let mut more = false;
+        for (at, document) in documents.take(limit + LOOK_AHEAD).enumerate() {
+            if at == 0 && skips {
+                first = place(document);
+            }
+            if at + 1 == limit {
+                last = Some(document);
+            }
+            if let Some(after) = at.checked_sub(limit) {
+                more = true;
+                beyond[after] = key(document).map(|key| digest_of_key(&key));
+            }
+        }
+        let last = last.filter(|_| more).and_then(place);
+        Window {
+            first,
+            end: last.map(|last| End { last, beyond }),
+        }
+    }
 }
 
 /// Records beyond the end that are known at most.
@@ -36,8 +74,7 @@ pub(super) struct Followed {
     /// In a box, since most answers skip nothing.
     first: Option<Box<SortKey>>,
     last: Option<SortKey>,
-    /// Records beyond the end: the witness, and those that changes showed to be there. Each can be the witness when that
-    /// one goes. None at all: not known.
+    /// Records beyond the end: those that were read, and those that changes showed to be there. None at all: not known.
     beyond: SmallVec<[u64; 2]>,
     /// All that matches was skipped, and nothing is shown.
     nothing: bool,
@@ -54,14 +91,14 @@ pub(super) enum Place {
 impl Followed {
     /// The window of one copy. `nothing`: it shows no record, since all that match were skipped.
     pub(super) fn of(window: Window, nothing: bool) -> Followed {
-        let (last, witness) = match window.end {
-            Some(end) => (Some(end.last), end.witness),
-            None => (None, None),
+        let (last, beyond) = match window.end {
+            Some(end) => (Some(end.last), end.beyond),
+            None => (None, [None; LOOK_AHEAD]),
         };
         Followed {
             first: window.first.map(Box::new),
             last,
-            beyond: witness.into_iter().collect(),
+            beyond: beyond.into_iter().flatten().collect(),
             nothing,
         }
     }

@@ -12,7 +12,7 @@ use freshet_core::time::{Moment, Position};
 use hashbrown::HashTable;
 
 use super::join::{self, Join};
-use super::{Images, Resource, Watched};
+use super::{Images, Resource, Watched, seconds};
 use crate::matcher::{Coverage, Entry, Happened, Matcher, QueryId};
 
 /// The collection.
@@ -66,7 +66,7 @@ impl Collection {
     /// Lists a query that the matcher has.
     pub(super) fn list(&mut self, key: &Key, id: QueryId, now: Moment) {
         if let Some(entry) = self.matcher.entry_mut(id) {
-            entry.born = now;
+            entry.born_s = seconds(now);
         }
         let (matcher, state) = (&self.matcher, &self.state);
         let hash = |key: &Key| state.hash_one(key.as_str());

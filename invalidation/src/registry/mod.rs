@@ -26,7 +26,7 @@ pub(crate) use collection::Touched;
 pub use join::Join;
 pub use room::Retiring;
 pub use watched::{Images, Resource, Watched};
-pub(crate) use worth::Worth;
+pub(crate) use worth::{Worth, seconds};
 
 /// What may be active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

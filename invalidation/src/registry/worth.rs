@@ -42,7 +42,7 @@ impl Worth {
 
     #[allow(clippy::cast_precision_loss)] // seconds of hours
     fn fade(&mut self, now: Moment) {
-        let now = u32::try_from(now.0 / 1_000).unwrap_or(u32::MAX);
+        let now = seconds(now);
         if now == self.at {
             return;
         }
@@ -51,6 +51,11 @@ impl Worth {
         self.changes *= factor;
         self.at = now;
     }
+}
+
+/// Whole seconds: a moment in four bytes.
+pub(crate) fn seconds(at: Moment) -> u32 {
+    u32::try_from(at.0 / 1_000).unwrap_or(u32::MAX)
 }
 
 /// How often keys were asked for lately, about: a count-min sketch (Cormode and Muthukrishnan, 2005) that forgets, as

@@ -17,8 +17,7 @@ use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::query::{CountQuery, Filter, Projection, Query, Sort, View};
 use freshet_core::value::id::RecordId;
-use freshet_core::value::sort::{SortKey, digest_of_key, sort_key};
-use freshet_invalidation::{End, Images, Resource, Watch, Watched, Window};
+use freshet_invalidation::{Images, LOOK_AHEAD, Resource, Watch, Watched, Window};
 
 /// A case.
 #[derive(Clone, Debug)]
@@ -280,7 +279,7 @@ fn answered(query: &Query, all: &[Rc<RawDocumentBuf>]) -> Option<Answered> {
     let (skip, limit) = (query.effective_skip() as usize, query.limit as usize);
     // One more than asked for: whether it is there decides whether there is a next page.
     let found = all.get(skip..).unwrap_or(&[]);
-    let found = &found[..found.len().min(limit + 1)];
+    let found = &found[..found.len().min(limit + LOOK_AHEAD)];
     let record_key = |document: &RawDocument| {
         let id = RecordId::of(id_of(document)).ok()?;
         Some(query.namespace.record_key(id.segment()))
@@ -306,26 +305,11 @@ fn answered(query: &Query, all: &[Rc<RawDocumentBuf>]) -> Option<Answered> {
     Some(Answered {
         bytes,
         members,
-        window: window(query, found),
+        window: Window::of(
+            found.iter().map(|document| &***document),
+            limit,
+            query.effective_skip() > 0,
+            &query.sort.pattern(),
+        ),
     })
-}
-
-/// As the gateway makes it of what it found.
-fn window(query: &Query, found: &[Rc<RawDocumentBuf>]) -> Window {
-    let pattern = query.sort.pattern();
-    let place = |document: &Rc<RawDocumentBuf>| SortKey::of(&sort_key(document, &pattern).ok()?);
-    let limit = query.limit as usize;
-    let first = found.first().filter(|_| query.effective_skip() > 0);
-    let end = (found.len() > limit).then(|| {
-        Some(End {
-            last: place(found.get(limit.checked_sub(1)?)?)?,
-            witness: sort_key(found.get(limit)?, &pattern)
-                .ok()
-                .map(|key| digest_of_key(&key)),
-        })
-    });
-    Window {
-        first: first.and_then(place),
-        end: end.flatten(),
-    }
 }

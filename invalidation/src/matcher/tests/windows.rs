@@ -18,7 +18,7 @@ fn windowed(registry: &mut Registry, resource: &Resource, first: Option<i32>) {
         first: first.map(|x| key(1, x)),
         end: Some(End {
             last: key(3, 30),
-            witness: Some(digest_of_key(&key(7, 40).values())),
+            beyond: [Some(digest_of_key(&key(7, 40).values())), None],
         }),
     };
     registry.declare(&namespace(), Images::Both);
