@@ -88,6 +88,13 @@ impl Atoms {
             .map_or(0, |slot| u64::from(slot.memo.event))
     }
 
+    /// The same of what it compares with.
+    pub(super) fn glance_at_operand(&self, id: AtomId) -> u64 {
+        self.known
+            .get(id)
+            .map_or(0, |slot| u64::from(slot.atom.glance()))
+    }
+
     /// Forgets what the last event had.
     pub(super) fn next_event(&mut self) {
         self.event = self.event.wrapping_add(1);

@@ -14,8 +14,9 @@ use freshet_core::time::Moment;
 use freshet_core::value::path::Path;
 
 use super::access::{Chooser, Listing};
-use super::atoms::Atoms;
+use super::atoms::{AtomId, Atoms};
 use super::entry::{Asked, Copies, Entry, Home};
+use super::flat::Flat;
 use super::index::Index;
 use super::paths::{PathId, Paths, RootSet};
 use super::selectivity::Selectivity;
@@ -49,6 +50,8 @@ pub struct Matcher {
     /// By query the last event that it was a candidate of.
     pub(super) marks: Vec<u32>,
     pub(super) candidates: Vec<QueryId>,
+    /// The atoms that the candidates ask for. Kept for its memory only.
+    pub(super) asked_atoms: Vec<AtomId>,
     pub(super) work: Work,
 }
 
@@ -172,7 +175,7 @@ impl Matcher {
         let shape = self.shapes.intern(&watch.shape, &mut self.paths);
         let (listing, _) = self.chooser().choose(&expr);
         Ok(Asked {
-            expr,
+            conditions: Flat::of(&expr),
             listing,
             filter_roots,
             shape,
@@ -182,7 +185,8 @@ impl Matcher {
 
     fn let_go(&mut self, asked: &Asked) {
         let (atoms, paths) = (&mut self.atoms, &mut self.paths);
-        asked.expr.each(&mut |atom| atoms.release(*atom, paths));
+        let of = asked.conditions.atoms();
+        of.for_each(|atom| atoms.release(atom, paths));
         self.shapes.release(asked.shape, &mut self.paths);
     }
 

@@ -6,12 +6,11 @@ use std::collections::HashMap;
 use bson::RawBson;
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
-use freshet_core::predicate::Expr;
 use freshet_core::time::{Moment, Position};
 use freshet_core::value::sort::Pattern;
 
 use super::access::Listing;
-use super::atoms::AtomId;
+use super::flat::Flat;
 use super::paths::RootSet;
 use super::shapes::ShapeId;
 use super::window::{Followed, Window};
@@ -20,7 +19,7 @@ use crate::registry::Worth;
 /// What is looked for.
 #[derive(Debug)]
 pub(super) struct Asked {
-    pub(super) expr: Expr<AtomId>,
+    pub(super) conditions: Flat,
     pub(super) listing: Listing,
     /// The roots that the filter looks at.
     pub(super) filter_roots: RootSet,

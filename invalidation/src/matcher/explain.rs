@@ -75,7 +75,7 @@ impl Matcher {
         };
         let chooser = self.chooser();
         let not_indexed = (entry.asked.listing == Listing::Residual).then(|| {
-            match chooser.is_indexable(&entry.asked.expr) {
+            match chooser.is_indexable(&entry.asked.conditions.expr()) {
                 true => NotIndexed::TooCommon,
                 false => NotIndexed::NoCondition,
             }
@@ -94,7 +94,7 @@ impl Matcher {
             .collect();
         let share = match &entry.asked.listing {
             Listing::Residual => 1.0,
-            _ => chooser.choose(&entry.asked.expr).1,
+            _ => chooser.choose(&entry.asked.conditions.expr()).1,
         };
         Explanation {
             by: places.into_iter().collect(),

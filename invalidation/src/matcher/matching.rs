@@ -7,7 +7,7 @@ use freshet_core::notification::Effect;
 use freshet_core::time::Moment;
 use freshet_core::value::order_key::digest;
 
-use super::atoms::{AtomId, Side};
+use super::atoms::Side;
 use super::engine::{Happened, Matcher, QueryId};
 use super::facts::{Facts, changed};
 use super::paths::RootSet;
@@ -83,24 +83,38 @@ impl Matcher {
     }
 
     /// Reads a little of everything that judging the candidates will read. With a million queries hardly anything of it
-    /// is in the processor's caches; read in short loops, many of these reads wait side by side instead of one after the other.
-    fn fetch(&self) {
+    /// is in the processor's caches; read in short loops, none of which waits for what the same loop reads, many of these
+    /// reads wait side by side instead of one after the other.
+    fn fetch(&mut self) {
         if self.candidates.len() > FETCH_MAX {
             return;
         }
+        let Matcher {
+            entries,
+            candidates,
+            atoms,
+            asked_atoms,
+            ..
+        } = self;
+        let entries = || {
+            let entry = |id: &QueryId| entries.get(*id as usize)?.as_ref();
+            candidates.iter().filter_map(entry)
+        };
+        let windows = || entries().filter_map(|entry| entry.copies.window.as_deref());
         let mut read = 0_u64;
-        let entries = || self.candidates.iter().filter_map(|id| self.entry(*id));
+        let mut see = |seen: u64| read = read.wrapping_add(seen);
+        entries().for_each(|entry| see(entry.asked.conditions.glance()));
+        windows().for_each(|window| see(window.glance()));
+        asked_atoms.clear();
         for entry in entries() {
-            let atoms = &self.atoms;
-            let mut atom = |id: &AtomId| read = read.wrapping_add(atoms.glance(*id));
-            entry.asked.expr.each(&mut atom);
-            let window = entry.copies.window.as_ref();
-            read = read.wrapping_add(window.map_or(0, |window| window.glance()));
+            asked_atoms.extend(entry.asked.conditions.atoms());
         }
-        for entry in entries() {
-            let window = entry.copies.window.as_ref();
-            read = read.wrapping_add(window.map_or(0, |window| window.glance_at_last()));
-        }
+        asked_atoms.iter().for_each(|atom| see(atoms.glance(*atom)));
+        windows().for_each(|window| see(window.glance_at_last()));
+        let atoms = asked_atoms
+            .iter()
+            .map(|atom| atoms.glance_at_operand(*atom));
+        atoms.for_each(&mut see);
         std::hint::black_box(read);
     }
 
@@ -199,11 +213,8 @@ impl Matcher {
             return None;
         }
         let mut matches = |side, facts: &mut Facts<'_>| {
-            In::from(
-                asked
-                    .expr
-                    .holds(&mut |atom| atoms.holds(*atom, side, facts, paths)),
-            )
+            let mut holds = |atom| atoms.holds(atom, side, facts, paths);
+            In::from(asked.conditions.holds(&mut holds))
         };
         let is = match (happened.after, after) {
             (Image::Unknown, _) => In::Maybe,

@@ -11,6 +11,7 @@ mod engine;
 mod entry;
 mod explain;
 mod facts;
+mod flat;
 mod index;
 mod interned;
 pub mod live;
