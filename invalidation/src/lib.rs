@@ -7,6 +7,7 @@
 
 pub mod effect;
 pub mod ingest;
+pub mod live;
 pub mod matcher;
 mod pipeline;
 pub mod purge;

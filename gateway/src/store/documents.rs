@@ -1,7 +1,7 @@
 //! The records of an answer, in the form they came in: slices of the database's reply where it has one,
 //! so that a result is copied once, into the response, and never decoded.
 
-use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf, Timestamp};
 use mongodb::raw_batch_cursor::RawBatch;
 
 /// The records of an answer, in order.
@@ -45,6 +45,15 @@ impl Documents {
         })
     }
 
+    /// When the state that was read was current, if the reply says so (snapshot reads do).
+    pub(crate) fn snapshot(&self) -> Option<Timestamp> {
+        let Some(Part::Reply(first)) = self.parts.first() else {
+            return None;
+        };
+        let cursor = first.as_raw_document().get_document("cursor").ok()?;
+        cursor.get_timestamp("atClusterTime").ok()
+    }
+
     /// Adds a reply's batch, having looked at every document's frame: afterwards nothing is skipped.
     ///
     /// # Errors
@@ -56,7 +65,8 @@ impl Documents {
                 count += 1;
             }
         }
-        if count > 0 {
+        // The first says what was read, even if that is nothing.
+        if count > 0 || self.parts.is_empty() {
             self.len += count;
             self.parts.push(Part::Reply(batch));
         }

@@ -225,6 +225,9 @@ pub struct Found {
     pub documents: Documents,
     /// The state read is that of this position or a later one.
     pub position: Position,
+    /// The state read is exactly that of this position: of every write at or before it, and of no other. `None`: the
+    /// database does not say.
+    pub snapshot: Option<Position>,
 }
 
 /// A record read by id.

@@ -27,6 +27,8 @@ impl Inner {
     pub(super) async fn apply(&self, batch: Batch) {
         let plan = self.match_all(&batch);
         self.carry_out(plan).await;
+        // Last: who follows a query may read what it shows through caches.
+        self.live.deliver(&batch);
         if let Some(watermark) = batch.watermark {
             self.state.lock().watermark = Some(watermark);
             self.observe(watermark.position);

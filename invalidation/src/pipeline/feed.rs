@@ -134,6 +134,7 @@ async fn lose(inner: &Inner) {
         state.watermark = None;
     }
     inner.registry.lock().reshape();
+    inner.live.lose();
     let mut attempt = 0;
     while let Err(error) = inner.begin_epoch().await {
         attempt += 1;

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use self::snapshots::Snapshots;
 use self::state::State;
 use crate::ingest::port::Source;
+use crate::live::Live;
 use crate::matcher::Shown;
 use crate::purge::Outbox;
 use crate::purge::port::Purger;
@@ -75,6 +76,7 @@ struct Inner {
     estimator: Mutex<Estimator>,
     state: Mutex<State>,
     snapshots: Snapshots,
+    live: Arc<Live>,
     position: AtomicU64,
     metrics: Metrics,
 }
@@ -95,6 +97,7 @@ impl Pipeline {
                 estimator: Mutex::new(Estimator::new(settings.estimator)),
                 state: Mutex::new(State::default()),
                 snapshots: Snapshots::new(settings.snapshot_ms),
+                live: Arc::default(),
                 position: AtomicU64::new(0),
                 metrics: Metrics::default(),
                 settings,
@@ -192,6 +195,12 @@ impl Pipeline {
     #[must_use]
     pub fn shape(&self) -> u64 {
         self.inner.registry.lock().shape()
+    }
+
+    /// The live queries.
+    #[must_use]
+    pub fn live(&self) -> &Arc<Live> {
+        &self.inner.live
     }
 
     /// For `/readyz` and the console.

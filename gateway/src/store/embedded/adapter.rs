@@ -33,6 +33,7 @@ impl Store for EmbeddedStore {
         Ok(Found {
             documents: documents.into(),
             position,
+            snapshot: Some(position),
         })
     }
 
@@ -80,6 +81,7 @@ impl Store for EmbeddedStore {
         Ok(Found {
             documents: documents.into(),
             position,
+            snapshot: Some(position),
         })
     }
 

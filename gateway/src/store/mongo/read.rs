@@ -31,10 +31,7 @@ impl MongoStore {
             found => (found?, position),
         };
         self.sessions.give_back(session);
-        Ok(Found {
-            documents: found.0,
-            position: found.1,
-        })
+        Ok(answered(found))
     }
 
     pub(super) async fn read_record(
@@ -105,10 +102,7 @@ impl MongoStore {
             found => (found?, position),
         };
         self.sessions.give_back(session);
-        Ok(Found {
-            documents: found.0,
-            position: found.1,
-        })
+        Ok(answered(found))
     }
 
     async fn aggregate_in(
@@ -206,6 +200,14 @@ impl MongoStore {
             .collect();
         collections.sort();
         Ok(collections)
+    }
+}
+
+fn answered((documents, position): (Documents, Position)) -> Found {
+    Found {
+        snapshot: documents.snapshot().map(|at| Position::from_timestamp(at.time, at.increment)),
+        documents,
+        position,
     }
 }
 
