@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use crate::admission::Doorkeeper;
 use crate::auth::access::Access;
 use crate::config::Settings;
+use crate::live::Lives;
 use crate::store::{Images, Store};
 use crate::stored::Shelf;
 use crate::telemetry::activity::Activity;
@@ -43,6 +44,8 @@ pub struct App {
     pub coalescer: Coalescer,
     /// Stored queries at hand.
     pub shelf: Shelf,
+    /// Live queries.
+    pub lives: Lives,
     /// Who may do what.
     pub access: Access,
     /// Which answers enter caches; none: all.
@@ -112,6 +115,10 @@ impl App {
             metrics: Metrics::new(|registry| parts.pipeline.register(registry)),
             coalescer: Coalescer::default(),
             shelf: Shelf::default(),
+            lives: Lives::new(
+                permits(settings.live.queries_max),
+                permits(settings.live.followers_max),
+            ),
             draining: AtomicBool::new(false),
             declared: Mutex::default(),
             repeatable_dbs: Mutex::default(),

@@ -21,7 +21,7 @@ use crate::stored::keep;
 use crate::telemetry::activity::Event;
 use crate::write::plan::Request as WriteRequest;
 use crate::write::{body, path as writing};
-use crate::{ops, preflight};
+use crate::{live, ops, preflight};
 
 /// Answers a request, always.
 pub async fn handle(
@@ -107,7 +107,7 @@ async fn dispatch(
     app: &Arc<App>,
     route: Result<Route, Problem>,
     request: Request<Incoming>,
-    connection: &Connection,
+    connection: &Arc<Connection>,
 ) -> Result<Reply, Problem> {
     let (parts, incoming) = request.into_parts();
     if !names_its_host(parts.version, &parts.headers) {
@@ -145,6 +145,7 @@ async fn dispatch(
     match route {
         Route::Later(what, _) => Err(Problem::not_implemented(what)),
         Route::Operation(operation) => ops::reply(app, operation, &params).await,
+        Route::Live(of) => live::open(app, *of, &params, &parts.headers, connection).await,
         Route::Explain(namespace) => explain::read(app, namespace, &params, &parts.headers).await,
         Route::Stored(db, hash) => store_query(app, &db, &hash, &parts, &params, incoming).await,
         Route::Sketch(db) => sketch::read(app, &db, &params, &parts.headers).await,

@@ -12,6 +12,7 @@ pub mod config;
 pub mod error;
 pub mod handle;
 pub mod import;
+pub mod live;
 pub mod ops;
 pub mod preflight;
 pub mod read;

@@ -115,6 +115,7 @@ async fn told_to_stop(app: Arc<App>) {
         _ = interrupt.recv() => {}
     }
     app.draining.store(true, Ordering::Relaxed);
+    app.lives.close();
     tracing::info!("draining");
 }
 

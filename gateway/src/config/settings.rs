@@ -24,6 +24,8 @@ pub struct Settings {
     pub server: Server,
     /// What one request may ask for.
     pub limits: Limits,
+    /// Live queries.
+    pub live: Live,
     /// How long answers may live.
     pub policy: Policy,
     /// The gateway's own cache.
@@ -93,6 +95,15 @@ pub struct Limits {
     pub stored_query_bytes_max: Bytes,
 }
 
+/// Live queries.
+#[derive(Clone, Copy, Debug)]
+pub struct Live {
+    /// Different ones at once; more are refused with 503.
+    pub queries_max: u64,
+    /// Streams of them at once; more are refused with 503.
+    pub followers_max: u64,
+}
+
 /// The gateway's own cache.
 #[derive(Clone, Debug)]
 pub struct Tier {
@@ -144,6 +155,7 @@ impl Settings {
             name,
             server: r.table("server", Server::read),
             limits: r.table("limits", Limits::read),
+            live: r.table("live", Live::read),
             policy: r.table("policy", Policy::read),
             tier: r.table("tier", Tier::read),
             admission: r.table("admission", Admission::read),
@@ -226,6 +238,23 @@ impl Server {
             r.wrong("fill_timeout", "`server.fill_timeout` must be at most 60s");
         }
         server
+    }
+}
+
+impl Live {
+    fn read(r: &mut Reader<'_>) -> Live {
+        Live {
+            queries_max: r.get(
+                "queries_max",
+                10_000,
+                "Different live queries at once; more are 503.",
+            ),
+            followers_max: r.get(
+                "followers_max",
+                20_000,
+                "Streams of live queries at once; more are 503.",
+            ),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::error::Problem;
 use crate::respond::{self, Reply};
 use crate::route::{Operation, Params};
 use crate::server::Body;
+use crate::telemetry::metrics::Current;
 
 /// The description of the interface.
 pub const OPENAPI: &str = include_str!("openapi.json");
@@ -112,5 +113,8 @@ async fn ready(app: &App) -> Reply {
 
 fn metrics(app: &App) -> String {
     let (entries, bytes) = app.tier.size();
-    app.metrics.text(entries as u64, bytes)
+    app.metrics.text(Current {
+        tier: (entries as u64, bytes),
+        live: app.lives.count(),
+    })
 }

@@ -156,18 +156,39 @@ async fn find(app: &App, query: &Query, from: Position) -> Result<Fetched, Probl
     })
 }
 
-fn result_body(query: &Query, documents: &Documents) -> Result<Bytes, Problem> {
-    let limit = query.limit as usize;
+/// What a query lists, without a next page.
+///
+/// # Errors
+/// A record that cannot be shown.
+pub fn listed<'d>(
+    query: &Query,
+    documents: impl Iterator<Item = &'d RawDocument>,
+) -> Result<Bytes, Problem> {
+    let mut body = list(query, documents)?;
+    body.push(b'}');
+    Ok(body.into())
+}
+
+/// `{"items":[…]`.
+fn list<'d>(
+    query: &Query,
+    documents: impl Iterator<Item = &'d RawDocument>,
+) -> Result<Vec<u8>, Problem> {
     let mut body = b"{\"items\":[".to_vec();
-    let mut last = None;
-    for (index, document) in documents.iter().take(limit).enumerate() {
+    for (index, document) in documents.enumerate() {
         if index > 0 {
             body.push(b',');
         }
         item(query, document, &mut body)?;
-        last = Some(document);
     }
     body.push(b']');
+    Ok(body)
+}
+
+fn result_body(query: &Query, documents: &Documents) -> Result<Bytes, Problem> {
+    let limit = query.limit as usize;
+    let mut body = list(query, documents.iter().take(limit))?;
+    let last = documents.iter().take(limit).last();
     if documents.len() > limit
         && let Some(cursor) = last.and_then(|last| query.next(last, query.limit))
     {
@@ -182,7 +203,11 @@ fn result_body(query: &Query, documents: &Documents) -> Result<Bytes, Problem> {
     Ok(body.into())
 }
 
-fn item(query: &Query, document: &RawDocument, body: &mut Vec<u8>) -> Result<(), Problem> {
+/// One record as a query shows it.
+///
+/// # Errors
+/// A record that cannot be shown.
+pub fn item(query: &Query, document: &RawDocument, body: &mut Vec<u8>) -> Result<(), Problem> {
     if representation(query.view) == Representation::Ids {
         let key = query.namespace.record_key(record_id(document)?.segment());
         body.extend_from_slice(b"{\"_ref\":");
@@ -247,11 +272,16 @@ pub fn record_key(namespace: &Namespace, id: &RecordId) -> Key {
 }
 
 fn write(document: &RawDocument, rep: Rep, body: &mut Vec<u8>) {
-    let mode = match rep {
+    ejson::write_document(document, dialect(rep), body);
+}
+
+/// How values are written.
+#[must_use]
+pub fn dialect(rep: Rep) -> Mode {
+    match rep {
         Rep::Relaxed => Mode::Relaxed,
         Rep::Canonical => Mode::Canonical,
-    };
-    ejson::write_document(document, mode, body);
+    }
 }
 
 fn corrupt(error: bson::error::Error) -> Problem {

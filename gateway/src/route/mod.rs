@@ -27,6 +27,8 @@ pub enum Route {
     QueryBody(Namespace),
     /// Why a query is or is not cached.
     Explain(Namespace),
+    /// What a query answers, and what changes of it.
+    Live(Box<Route>),
     /// A stored query: its database and its hash.
     Stored(String, String),
     /// The sketch of a database.
@@ -78,6 +80,7 @@ impl Route {
             Route::Record(..) => "GET, HEAD, PUT, PATCH, DELETE, OPTIONS",
             Route::QueryBody(_) => "POST, OPTIONS",
             Route::Stored(..) => "PUT, DELETE, OPTIONS",
+            Route::Live(_) => "GET, OPTIONS",
             Route::Count(_)
             | Route::Aggregate(_)
             | Route::Explain(_)
@@ -105,6 +108,7 @@ impl Route {
             Route::Aggregate(_) => "aggregate",
             Route::QueryBody(_) => "query-body",
             Route::Explain(_) => "explain",
+            Route::Live(_) => "live",
             Route::Stored(..) => "stored-query",
             Route::Sketch(_) => "sketch",
             Route::Later(..) => "later",
@@ -138,6 +142,13 @@ fn resource(rest: &str) -> Result<Route, Problem> {
         }
         [db, collection] => Ok(Route::Collection(namespace(db, collection)?)),
         [db, collection, last] => below_collection(namespace(db, collection)?, last),
+        [db, collection, form, "_live"] => {
+            let route = below_collection(namespace(db, collection)?, form)?;
+            match route {
+                Route::Count(_) | Route::Aggregate(_) => Ok(Route::Live(Box::new(route))),
+                _ => Err(Problem::no_such_path()),
+            }
+        }
         _ => Err(Problem::no_such_path()),
     }
 }
@@ -146,7 +157,7 @@ fn below_collection(namespace: Namespace, last: &str) -> Result<Route, Problem> 
     match last {
         "_count" => Ok(Route::Count(namespace)),
         "_query" => Ok(Route::QueryBody(namespace)),
-        "_live" => Ok(Route::Later("a live query", READ)),
+        "_live" => Ok(Route::Live(Box::new(Route::Collection(namespace)))),
         "_aggregate" => Ok(Route::Aggregate(namespace)),
         "_explain" => Ok(Route::Explain(namespace)),
         "" => Err(Problem::no_such_path()),
@@ -216,9 +227,12 @@ mod tests {
                 "{path}"
             );
         }
-        for path in ["/v1/shop/items/_live", "/v1/shop/_transactions"] {
-            assert!(matches!(Route::parse(path), Ok(Route::Later(..))), "{path}");
+        for path in ["_live", "_count/_live", "_aggregate/_live"] {
+            let path = format!("/v1/shop/items/{path}");
+            assert!(matches!(Route::parse(&path), Ok(Route::Live(_))), "{path}");
         }
+        let later = Route::parse("/v1/shop/_transactions");
+        assert!(matches!(later, Ok(Route::Later(..))));
     }
 
     #[test]
@@ -238,6 +252,9 @@ mod tests {
             "/v1/_db/items",
             "/v1/shop/_items",
             "/v1/shop/items/_what",
+            "/v1/shop/items/1/_live",
+            "/v1/shop/items/_live/_live",
+            "/v1/shop/_live",
             "/v1/shop/items/%5Fcount",
             "/v1/shop/items/a%2Fb",
             "/v1/shop/items/a%2fb",

@@ -1,4 +1,4 @@
-//! A response body that is already in memory, and the moment after which it is no longer handed over.
+//! A response body, mostly one that is already in memory, and the moment after which it is no longer handed over.
 //!
 //! A cacheable answer that is not taken within F of its read could be stored by a cache after the purge that
 //! should have removed it, and after that purge's repeat (C5): past its deadline the body fails, and the
@@ -10,16 +10,20 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use freshet_core::time::{Clock, Moment};
+use futures_util::Stream;
 use http_body::{Frame, SizeHint};
 
 /// Handed over in pieces of this size, so that the deadline is looked at between them.
 const PIECE_BYTES_MAX: usize = 64 << 10;
 
-/// A body in memory.
+/// A body, in memory or a stream of pieces that come up.
 pub struct Body {
     rest: Bytes,
     deadline: Option<(Moment, Arc<dyn Clock>)>,
+    pieces: Option<Pieces>,
 }
+
+type Pieces = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 /// The client took too long to take a cacheable answer.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -39,6 +43,16 @@ impl Body {
         Body {
             rest: bytes,
             deadline: None,
+            pieces: None,
+        }
+    }
+
+    /// Pieces as they come.
+    #[must_use]
+    pub fn stream(pieces: impl Stream<Item = Bytes> + Send + 'static) -> Body {
+        Body {
+            pieces: Some(Box::pin(pieces)),
+            ..Body::empty()
         }
     }
 
@@ -69,8 +83,12 @@ impl http_body::Body for Body {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, NotTakenInTime>>> {
+        if let Some(pieces) = &mut self.pieces {
+            let piece = pieces.as_mut().poll_next(cx);
+            return piece.map(|piece| piece.map(|piece| Ok(Frame::data(piece))));
+        }
         if self.rest.is_empty() {
             return Poll::Ready(None);
         }
@@ -85,10 +103,13 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty()
+        self.rest.is_empty() && self.pieces.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
+        if self.pieces.is_some() {
+            return SizeHint::default();
+        }
         SizeHint::with_exact(self.rest.len() as u64)
     }
 }

@@ -67,6 +67,13 @@ impl Connection {
         }
     }
 
+    /// Is in use until that is dropped, though its request is answered.
+    #[must_use]
+    pub fn busy(self: &Arc<Self>) -> Busy {
+        self.begin();
+        Busy(Arc::clone(self))
+    }
+
     fn begin(&self) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         self.begun.store(true, Ordering::Relaxed);
@@ -100,9 +107,9 @@ impl Connection {
 }
 
 /// Counts a request as in flight until dropped, also when the client goes away.
-struct InFlight(Arc<Connection>);
+pub struct Busy(Arc<Connection>);
 
-impl Drop for InFlight {
+impl Drop for Busy {
     fn drop(&mut self) {
         self.0.end();
     }
@@ -121,8 +128,7 @@ pub(super) async fn run<H, F>(
     let io = TokioIo::new(Stalling::new(stream, Arc::clone(&connection)));
     let for_service = Arc::clone(&connection);
     let service = service_fn(move |request| {
-        for_service.begin();
-        let in_flight = InFlight(Arc::clone(&for_service));
+        let in_flight = for_service.busy();
         let answer = handler(request, Arc::clone(&for_service));
         async move {
             let answer = answer.await;

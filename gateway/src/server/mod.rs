@@ -9,7 +9,7 @@ mod refusal;
 mod stall;
 
 pub use body::Body;
-pub use connection::Connection;
+pub use connection::{Busy, Connection};
 
 use std::convert::Infallible;
 use std::future::Future;

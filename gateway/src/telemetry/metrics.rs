@@ -63,12 +63,28 @@ pub struct Metrics {
     /// The one counter on the path of a tier hit.
     hits: Counter,
     size: Size,
+    live: Live,
 }
 
 #[derive(Default)]
 struct Size {
     entries: Gauge<u64, AtomicU64>,
     bytes: Gauge<u64, AtomicU64>,
+}
+
+#[derive(Default)]
+struct Live {
+    queries: Gauge,
+    followers: Gauge,
+}
+
+/// What is looked up when metrics are asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Current {
+    /// Answers in the tier, and their bytes.
+    pub tier: (u64, u64),
+    /// Live queries, and the streams of them.
+    pub live: (usize, usize),
 }
 
 fn seconds() -> Seconds {
@@ -118,6 +134,13 @@ impl Metrics {
             Unit::Bytes,
             size.bytes.clone(),
         );
+        let live = Live::default();
+        own.register("live_queries", "Live queries", live.queries.clone());
+        own.register(
+            "live_followers",
+            "Streams of live queries",
+            live.followers.clone(),
+        );
         Metrics {
             registry,
             requests,
@@ -126,6 +149,7 @@ impl Metrics {
             tier_results,
             hits,
             size,
+            live,
         }
     }
 
@@ -181,11 +205,14 @@ impl Metrics {
             .inc();
     }
 
-    /// The text form, with the tier's entries and bytes as they are now.
+    /// The text form.
     #[must_use]
-    pub fn text(&self, tier_entries: u64, tier_bytes: u64) -> String {
-        self.size.entries.set(tier_entries);
-        self.size.bytes.set(tier_bytes);
+    pub fn text(&self, current: Current) -> String {
+        self.size.entries.set(current.tier.0);
+        self.size.bytes.set(current.tier.1);
+        let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        self.live.queries.set(gauge(current.live.0));
+        self.live.followers.set(gauge(current.live.1));
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);

@@ -80,7 +80,9 @@ impl Engine {
     }
 
     pub(super) fn each(&self, visit: &mut impl FnMut(FollowerId)) {
-        self.queries.values().for_each(|query| visit(query.follower));
+        self.queries
+            .values()
+            .for_each(|query| visit(query.follower));
     }
 
     /// What a write did to the queries.

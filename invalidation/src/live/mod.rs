@@ -202,7 +202,9 @@ impl Live {
                 }
             };
             match &event.change {
-                Change::Record { id, before, after } => engine.touched(id, before, after, &mut note),
+                Change::Record { id, before, after } => {
+                    engine.touched(id, before, after, &mut note)
+                }
                 Change::Collection => engine.each(&mut |id| note(id, Did::Unknown)),
             }
         }

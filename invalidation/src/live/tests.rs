@@ -84,20 +84,39 @@ async fn nothing_is_followed_before_the_feed_runs() {
 #[tokio::test]
 async fn what_enters_stays_and_leaves_is_delivered_and_nothing_else() {
     let live = running();
-    let mut following = live.follow(&question(&doc! {"n": {"$gt": 5}})).expect("followed");
+    let mut following = live
+        .follow(&question(&doc! {"n": {"$gt": 5}}))
+        .expect("followed");
     assert_eq!(following.from().await, Position(5));
     live.deliver(&batch(
         vec![
             write(6, None, Some(doc! {"_id": 1, "n": 1})),
-            write(7, Some(doc! {"_id": 1, "n": 1}), Some(doc! {"_id": 1, "n": 9})),
-            write(8, Some(doc! {"_id": 1, "n": 9}), Some(doc! {"_id": 1, "n": 8})),
+            write(
+                7,
+                Some(doc! {"_id": 1, "n": 1}),
+                Some(doc! {"_id": 1, "n": 9}),
+            ),
+            write(
+                8,
+                Some(doc! {"_id": 1, "n": 9}),
+                Some(doc! {"_id": 1, "n": 8}),
+            ),
             write(9, Some(doc! {"_id": 1, "n": 8}), None),
         ],
         9,
     ));
-    assert_eq!(delivery(&mut following).await, (7, vec![(false, true, true)]));
-    assert_eq!(delivery(&mut following).await, (8, vec![(true, true, true)]));
-    assert_eq!(delivery(&mut following).await, (9, vec![(true, false, true)]));
+    assert_eq!(
+        delivery(&mut following).await,
+        (7, vec![(false, true, true)])
+    );
+    assert_eq!(
+        delivery(&mut following).await,
+        (8, vec![(true, true, true)])
+    );
+    assert_eq!(
+        delivery(&mut following).await,
+        (9, vec![(true, false, true)])
+    );
 }
 
 #[tokio::test]
@@ -122,8 +141,14 @@ async fn without_the_state_before_the_state_after_decides() {
         }
     }
     live.deliver(&batch(vec![event, gone], 7));
-    assert_eq!(delivery(&mut following).await, (6, vec![(false, true, false)]));
-    assert_eq!(delivery(&mut following).await, (7, vec![(false, false, false)]));
+    assert_eq!(
+        delivery(&mut following).await,
+        (6, vec![(false, true, false)])
+    );
+    assert_eq!(
+        delivery(&mut following).await,
+        (7, vec![(false, false, false)])
+    );
 }
 
 #[tokio::test]

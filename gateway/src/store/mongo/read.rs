@@ -204,8 +204,12 @@ impl MongoStore {
 }
 
 fn answered((documents, position): (Documents, Position)) -> Found {
+    let at = documents.snapshot();
+    let at = at.map(|at| Position::from_timestamp(at.time, at.increment));
+    // Of a collection that is not there the server does not say when that was.
+    let absent = documents.is_empty() && position > Position::ZERO;
     Found {
-        snapshot: documents.snapshot().map(|at| Position::from_timestamp(at.time, at.increment)),
+        snapshot: at.or(absent.then_some(position)),
         documents,
         position,
     }
