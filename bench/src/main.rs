@@ -10,6 +10,8 @@ mod load;
 mod machine;
 mod match_fuzz;
 mod matcher;
+mod monotonic;
+mod pipeline;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
@@ -33,6 +35,8 @@ enum Suite {
     MatchFuzz(match_fuzz::Options),
     /// The matching engine: evaluations per second, cost growth, registration, memory.
     Matcher(matcher::Options),
+    /// From a foreign write to the sketch and to the purged edge: real MongoDB, Redis and Varnish.
+    Pipeline(pipeline::Options),
     /// One of the baselines, as a process of its own. Started by the suites.
     #[command(hide = true)]
     Baseline(gateway::baseline::Options),
@@ -48,6 +52,7 @@ fn main() -> anyhow::Result<()> {
         Suite::Gateway(options) => runtime.block_on(gateway::run(&options)),
         Suite::MatchFuzz(options) => runtime.block_on(match_fuzz::run(&options)),
         Suite::Matcher(options) => matcher::run(&options),
+        Suite::Pipeline(options) => runtime.block_on(pipeline::run(&options)),
         Suite::Baseline(options) => runtime.block_on(gateway::baseline::serve(&options)),
     }
 }

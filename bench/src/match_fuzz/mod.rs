@@ -20,11 +20,10 @@ mod case;
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
 
 use bson::Document;
 use freshet_core::change::Image;
-use freshet_core::time::{Clock, Moment};
+use freshet_core::time::Clock;
 use freshet_fixture::Parts;
 use freshet_invalidation::Images;
 
@@ -34,6 +33,7 @@ use self::case::{Asked, Case, Found, History, Watching, What};
 use self::pool::{Choice, IDS};
 use self::record::{Plan, Planned, Recorder};
 use self::report::{Mode, Report};
+use crate::monotonic::Monotonic;
 
 /// Filters and orders per history.
 const FAMILIES: usize = 14;
@@ -63,19 +63,6 @@ pub(crate) struct Options {
     seed: Option<u64>,
 }
 
-/// The process's monotonic clock.
-struct Monotonic(Instant);
-
-impl Clock for Monotonic {
-    fn now(&self) -> Moment {
-        Moment(u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX))
-    }
-
-    fn wall_ms(&self) -> u64 {
-        0
-    }
-}
-
 /// Runs the suite and prints its report on stdout.
 ///
 /// # Errors
@@ -83,8 +70,7 @@ impl Clock for Monotonic {
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let seed = options.seed.unwrap_or_else(fresh_seed);
     eprintln!("match-fuzz: seed {seed}");
-    #[allow(clippy::disallowed_methods)] // the shell's one look at the clock
-    let clock = Arc::new(Monotonic(Instant::now()));
+    let clock = Arc::new(Monotonic::start());
     let mongo = Parts::own_mongo().await?;
     let mut recorder = Recorder::start(mongo, clock.clone()).await?;
     let mut report = Report::new(seed);
