@@ -131,6 +131,10 @@ fn greet(address: SocketAddr, data: &Path, empty: bool) {
     say(&format!(
         "    curl -i -X PATCH -H 'content-type: application/merge-patch+json' -d '{{\"population\":450000}}' {base}/v1/demo/cities/zurich-ch\n"
     ));
+    say("  Follow a query while it changes:\n");
+    say(&format!(
+        "    curl -NG {base}/v1/demo/cities/_live --data-urlencode 'filter={{\"country\":\"CH\"}}' -d sort=-population -d limit=3\n"
+    ));
     say("  What a client needs to know about freshness, and everything else there is:\n");
     say(&format!("    curl -s {base}/v1/demo/_sketch | xxd | head"));
     say(&format!("    curl -s {base}/openapi.json\n"));
