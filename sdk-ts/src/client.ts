@@ -6,11 +6,11 @@ import { keep } from './copies.ts';
 import {
   type Address,
   countAddress,
-  idSegment,
   plainIdSegment,
   type Query,
   queryAddress,
   recordKey,
+  recordPath,
   segment,
 } from './key.ts';
 import { refused } from './problem.ts';
@@ -84,67 +84,60 @@ export interface Database {
 
 /** The collection at `path`. */
 function open(state: State, path: string): Collection {
-  const pathOf = async (id: unknown): Promise<string> => `${path}/${await idSegment(id)}`;
+  const answer = (
+    key: string,
+    keyed: boolean,
+    scope: string,
+    { linearizable }: ReadOptions = {},
+  ): Promise<Read> => read(state, { key, keyed, scope, record: scope !== path, linearizable });
 
-  const record = async (scope: string, { linearizable, ...form }: RecordOptions = {}): Promise<Item> => {
-    const target = { key: recordKey(scope, form), keyed: true, scope, record: true, linearizable };
-    const { found, text, meta } = await read(state, target);
+  const record = async (scope: string, options: RecordOptions = {}): Promise<Item> => {
+    const { found, text, meta } = await answer(recordKey(scope, options), true, scope, options);
     return { item: found ? JSON.parse(text) : null, meta };
   };
 
-  const query = async (address: Promise<Address>, { linearizable }: ReadOptions = {}): Promise<Read> => {
-    const answer = await read(state, { ...(await address), scope: path, record: false, linearizable });
-    if (!answer.found) throw refused(404, answer.text);
-    return answer;
-  };
-
-  /** C4: embedded records are copies, as old as the answer and usable as long. */
-  const keepEach = (
-    items: readonly Document[],
-    { meta: { position }, until }: Read,
-    { rep }: Query,
-  ): void => {
-    if (position === null) return;
-    for (const item of items) {
-      // Of other ids JavaScript may have changed the order of the fields.
-      const id = plainIdSegment(item._id);
-      const copy = { text: JSON.stringify(item), position, etag: null, until, own: false };
-      if (id) keep(state.copies, recordKey(`${path}/${id}`, { rep }), copy);
-    }
-  };
-
-  /** The records that an answer names. One that was deleted since the query was answered is left out. */
-  const resolve = async (items: readonly Document[], options: RecordOptions): Promise<Document[]> => {
-    const resolved = items.map(async (item) =>
-      // A document of `view=auto` may have a field of that name beside others.
-      typeof item._ref === 'string' && !Object.keys(item)[1] ? (await record(item._ref, options)).item : item,
-    );
-    return (await Promise.all(resolved)).filter((item) => item !== null);
+  const query = async ({ key, keyed }: Address, options?: ReadOptions): Promise<Read> => {
+    const shown = await answer(key, keyed, path, options);
+    if (!shown.found) throw refused(404, shown.text);
+    return shown;
   };
 
   const change =
     (method: string, type?: string) =>
     async (id: unknown, body?: object, options?: WriteOptions): Promise<Written> =>
-      write(state, { method, path: await pathOf(id), collection: path, body, options, type });
+      write(state, method, await recordPath(path, id), path, body, options, type);
 
   return {
-    get: async (id, options) => record(await pathOf(id), options),
+    get: async (id, options) => record(await recordPath(path, id), options),
     async find(given = {}, options) {
-      const answer = await query(queryAddress(path, given), options);
-      const { items, next } = JSON.parse(answer.text);
       const { fields, rep, view = 'objects' } = given;
-      if (!fields?.length) keepEach(items, answer, given);
+      const { text, meta, until } = await query(queryAddress(path, given), options);
+      const { items, next }: { items: Document[]; next?: string } = JSON.parse(text);
+      for (const item of items) {
+        // Of other ids JavaScript may have changed the order of the fields.
+        const id = !fields?.length && plainIdSegment(item._id);
+        // C4: embedded records are copies, as old as the answer and usable as long.
+        if (id)
+          keep(state.copies, recordKey(`${path}/${id}`, { rep }), item, meta.position, null, until, false);
+      }
+      const resolved = items.map(async (item) =>
+        // A document of `view=auto` may have a field of that name beside others.
+        view !== 'objects' && typeof item._ref === 'string' && !Object.keys(item)[1]
+          ? (await record(item._ref, { ...options, fields, rep })).item
+          : item,
+      );
       return {
-        items: view === 'objects' ? items : await resolve(items, { ...options, fields, rep }),
+        // A record that was deleted since the query was answered is left out.
+        items: (await Promise.all(resolved)).filter((item) => item !== null),
         ...(next && { next }),
-        meta: answer.meta,
+        meta,
       };
     },
     async count(filter, options) {
       const { text, meta } = await query(countAddress(path, filter), options);
-      return { count: JSON.parse(text).count, meta };
+      return { ...JSON.parse(text), meta };
     },
-    insert: (body, options) => write(state, { method: 'POST', path, collection: path, body, options }),
+    insert: (body, options) => write(state, 'POST', path, path, body, options),
     put: change('PUT'),
     patch: change('PATCH', 'application/merge-patch+json'),
     update: change('PATCH', 'application/vnd.freshet.update+json'),
@@ -153,19 +146,20 @@ function open(state: State, path: string): Collection {
 }
 
 /** Opens a session over a database of the gateway at `url`. Asks nothing before the first read. */
-export function connect(url: string, options: Options): Database {
-  const { database, staleness = 60, causal = false } = options;
+export function connect(
+  url: string,
+  { database, staleness = 60, causal = false, fetch, clock = awakeClock(), random = Math.random }: Options,
+): Database {
   if (!(staleness >= 0)) throw new RangeError('staleness must be 0 or more');
-  const base = url.replace(/\/+$/, '');
   const path = `/v1/${segment(database)}`;
   const state: State = {
     delta: staleness * 1_000,
     causal,
-    fetch: options.fetch ?? ((input, init) => fetch(input, init)),
-    clock: options.clock ?? awakeClock(),
-    random: options.random ?? Math.random,
-    base,
-    sketchUrl: `${base}${path}/_sketch`,
+    fetch,
+    clock,
+    random,
+    base: url.replace(/\/+$/, ''),
+    sketchPath: `${path}/_sketch`,
     session: START,
     copies: new Map(),
     flights: new Map(),

@@ -2,8 +2,10 @@
  * Keys: the canonical path and query string that name a resource, and the id segment (docs/canonical-form.md). The
  * SDK asks for a resource by its key, so one cache entry, one sketch entry and one surrogate key belong to it.
  */
-import { type Json, type JsonObject, toJson } from './ejson.ts';
-import { utf8 } from './sketch.ts';
+
+import { filterText as canonicalFilter, idText as canonicalId } from './canonical/index.ts';
+import { sortedSet } from './canonical/order.ts';
+import { type Json, toJson, toText } from './ejson.ts';
 
 /** What a query asks for. */
 export interface Query {
@@ -52,64 +54,55 @@ export async function idSegment(id: unknown): Promise<string> {
   const json = toJson(id);
   const plain = plainIdSegment(json);
   if (plain) return plain;
-  const text = (await import('./canonical/index.ts')).idText(json);
+  const text = canonicalId(json);
   if (text === null) throw new TypeError('Not an id');
   return tildeForm(text);
 }
 
 const names = (list: Query['sort'] = ''): string[] => `${list}`.split(',').filter(Boolean);
 
-const bare = (name: string): string => name.replace(/^-/, '');
-
+/** Up to the first `_id`: it is unique, and where it is the last it is left out. */
 function sortText(sort: Query['sort']): string {
-  const fields = names(sort);
-  const id = fields.findIndex((name) => bare(name) === '_id');
-  if (id >= 0) fields.length = fields[id] === '_id' ? id : id + 1;
-  return fields.join();
+  return names(sort)
+    .join()
+    .replace(/(^|,)_id(,.*)?$|(?<=(^|,)-_id),.*/s, '');
 }
 
 function fieldsText(fields: Query['fields']): string {
-  // One character for each byte, in whose order they are.
-  const bytes = (name: string): string => String.fromCharCode(...utf8(bare(name)));
-  const all = names(fields).sort((a, b) => (bytes(a) < bytes(b) ? -1 : +(bytes(a) > bytes(b))));
+  const all = sortedSet(names(fields).map((name) => [name.replace(/^-/, ''), name])).map(([, name]) => name);
   const others = all.filter((name) => name !== '_id');
   return (others[0] ? others : all).join();
 }
 
-/** What parameters have when they are left out: nothing, or this. */
-const DEFAULTS: { readonly [name: string]: string | number } = {
-  filter: '{}',
-  limit: 100,
-  rep: 'relaxed',
-  skip: 0,
-  view: 'objects',
-};
+/** Parameters that say nothing: empty ones, and defaults. */
+const LEFT_OUT = /^(\w+=|filter={}|limit=100|rep=relaxed|skip=0|view=objects)$/;
 
 /** A key from its path and parameters, which come in the order of their names. */
 function join(path: string, parameters: { readonly [name: string]: string | number | undefined }): string {
-  const pairs = Object.entries(parameters).flatMap(([name, value]) => {
-    const otherwise = `${DEFAULTS[name] ?? ''}`;
-    const text = `${value ?? otherwise}`;
-    return text === otherwise
-      ? []
-      : [`${name}=${text.replace(/[^\w\-.~!$'()*,;=:@/?]/gu, encodeURIComponent)}`];
-  });
-  return pairs[0] ? `${path}?${pairs.join('&')}` : path;
+  const query = Object.entries(parameters)
+    .map((pair) => pair.join('='))
+    .filter((pair) => !LEFT_OUT.test(pair))
+    .map((pair) => pair.replace(/[^\w\-.~!$'()*,;=:@/?]/gu, encodeURIComponent))
+    .join('&');
+  return query ? `${path}?${query}` : path;
 }
 
 /** The canonical text of a filter; the filter as it was written where that has none. */
-async function filterText(filter: object = {}): Promise<[text: string, keyed: boolean]> {
-  const json = toJson(filter) as JsonObject;
-  const given = JSON.stringify(json);
-  if (given === '{}') return [given, true];
-  const text = (await import('./canonical/index.ts')).filterText(json);
+function filterText(filter: object = {}): [text: string, keyed: boolean] {
+  const given = toText(filter);
+  const text = canonicalFilter(JSON.parse(given));
   return [text ?? given, text !== null];
 }
 
+/** The path of the record of that id in the collection at `path`. */
+export async function recordPath(path: string, id: unknown): Promise<string> {
+  return `${path}/${await idSegment(id)}`;
+}
+
 /** The address of a query over the collection at `path`. */
-export async function queryAddress(path: string, query: Query): Promise<Address> {
+export function queryAddress(path: string, query: Query): Address {
   const { after, fields, limit, rep, skip, sort, view } = query;
-  const [filter, keyed] = await filterText(query.filter);
+  const [filter, keyed] = filterText(query.filter);
   const key = join(path, {
     after,
     fields: fieldsText(fields),
@@ -124,8 +117,8 @@ export async function queryAddress(path: string, query: Query): Promise<Address>
 }
 
 /** The address of the number of records that match. */
-export async function countAddress(path: string, given?: object): Promise<Address> {
-  const [filter, keyed] = await filterText(given);
+export function countAddress(path: string, given?: object): Address {
+  const [filter, keyed] = filterText(given);
   return { key: join(`${path}/_count`, { filter }), keyed };
 }
 

@@ -32,7 +32,7 @@ export class FreshetError extends Error {
 
 /** No answer came, or one that cannot be read. */
 export function unanswered(cause: unknown): FreshetError {
-  return new FreshetError(0, 'No answer', { detail: `No answer: ${cause}` }, null, cause);
+  return new FreshetError(0, `No answer: ${cause}`, {}, null, cause);
 }
 
 /** The error in an answer whose status is not a success. A body that is no problem+json is left out. */

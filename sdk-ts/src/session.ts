@@ -2,11 +2,12 @@
  * What a session knows, as an immutable value, and the events that change it. No I/O and no clock: moments are
  * arguments, in the milliseconds of one monotonic clock. SPEC.md numbers the invariants.
  */
-import { type Bounded, lookup, put } from './bounded.ts';
 import type { Sketch } from './sketch.ts';
 
 /** Keys and collections of which something is known. Those beyond are forgotten, the oldest first. */
 export const KNOWN_KEYS_MAX = 10_000;
+/** Entries that are copied with every change. */
+const RECENT_KEYS_MAX = 128;
 
 /** A sketch and when its request was sent. */
 export interface Held {
@@ -27,7 +28,11 @@ export interface Known {
 
 export interface Session {
   readonly held: Held | null;
-  readonly known: Bounded<Known>;
+  /**
+   * A few recent entries, which are copied with every change, and the rest, which is copied when those are full. What was learnt
+   * longest ago is forgotten first (to within the recent ones): that must lead to more revalidation, never to less.
+   */
+  readonly known: readonly [recent: ReadonlyMap<string, Known>, rest: ReadonlyMap<string, Known>];
   /** Nothing that was forgotten had been shown or written at a later position. */
   readonly forgotten: bigint;
   /** The highest position of anything shown or written (C13). */
@@ -47,17 +52,24 @@ export const START: Session = {
 const later = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 
 /** What is known of `key`. Of one that may have been forgotten, the most that may have been known. */
-export function knownOf({ known, forgotten }: Session, key: string): Known {
+export function knownOf({ known: [recent, rest], forgotten }: Session, key: string): Known {
   // That it was written is assumed to be the later, so that no answer counts as showing the write.
   const written = forgotten < 0n ? forgotten : forgotten + 1n;
-  return lookup(known, key) ?? { shown: forgotten, etag: null, written, under: null };
+  return recent.get(key) ?? rest.get(key) ?? { shown: forgotten, etag: null, written, under: null };
 }
 
 function learn(session: Session, key: string, position: bigint, news: Partial<Known>): Session {
-  let { forgotten } = session;
-  const known = put(session.known, key, { ...knownOf(session, key), ...news }, KNOWN_KEYS_MAX, (gone) => {
-    forgotten = later(forgotten, later(gone.shown, gone.written));
-  });
+  let { known, forgotten } = session;
+  const young = new Map(known[0]).set(key, { ...knownOf(session, key), ...news });
+  known = [young, known[1]];
+  if (young.size > RECENT_KEYS_MAX) {
+    // A map's entries have the place of their key's first occurrence and the value of its last: the young come first.
+    const all = [...new Map([...young, ...known[1], ...young])];
+    for (const [, gone] of all.splice(KNOWN_KEYS_MAX)) {
+      forgotten = later(forgotten, later(gone.shown, gone.written));
+    }
+    known = [new Map(), new Map(all)];
+  }
   return { ...session, known, forgotten, seen: later(session.seen, position) };
 }
 

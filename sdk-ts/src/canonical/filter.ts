@@ -3,10 +3,9 @@
  * logical operator over filters. Two filters that can differ in their result never get one text.
  */
 import type { Json, JsonObject } from '../ejson.ts';
-import { need } from './need.ts';
-import { isDocument, type Operation, operations, operatorObject } from './operand.ts';
+import { type Operation, operations, operatorObject } from './operand.ts';
 import { sortedSet } from './order.ts';
-import { array, OBJECT, object, REGEX, type Value } from './value.ts';
+import { array, isDocument, need, OBJECT, object, REGEX, type Value } from './value.ts';
 
 /** A path and one operation. `$or` and `$nor` stand for both path and operator; no path begins with `$`. */
 type Clause = readonly [path: string, ...operation: Operation];

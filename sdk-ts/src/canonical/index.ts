@@ -4,9 +4,8 @@
  */
 import type { Json, JsonObject } from '../ejson.ts';
 import { filterValue } from './filter.ts';
-import { need } from './need.ts';
 import { decimalId } from './number.ts';
-import { type Value, value } from './value.ts';
+import { need, type Value, value } from './value.ts';
 
 /** The canonical text of a filter. */
 export function filterText(filter: JsonObject): string | null {

@@ -2,11 +2,7 @@
  * Numbers: one text per number whatever its BSON type. They are ordered by what they are times 10^6176, which is an
  * integer for every finite double and Decimal128: the smallest are multiples of 2^−1074 and 10^−6176.
  */
-import { need } from './need.ts';
-import { leaf, type Value } from './value.ts';
-
-/** The rank of numbers in MongoDB's order. */
-export const NUMBER = 10;
+import { leaf, NUMBER, need, type Value } from './value.ts';
 
 const SCALE_DIGITS = 6176;
 export const SCALE: bigint = 10n ** BigInt(SCALE_DIGITS);
@@ -18,15 +14,18 @@ export function number(x: number | bigint): Value {
   const near = Number(x);
   if (!Number.isFinite(near)) {
     // NaN, −∞, every finite number, ∞.
-    const order = near > 0 ? near : near < 0 ? -(SCALE ** 3n) : -Infinity;
-    return leaf([NUMBER, order], { $numberDouble: `${near}` });
+    return leaf(
+      NUMBER,
+      { $numberDouble: `${near}` },
+      near > 0 ? near : near < 0 ? -(SCALE ** 3n) : -Infinity,
+    );
   }
   let scale = SCALE;
   // Doubling a double that is no integer is exact.
   for (; Number(x) % 1; x = Number(x) * 2) scale >>= 1n;
   const integer = BigInt(x);
-  const wide = scale === SCALE && isLong(integer) && !Number.isSafeInteger(near);
-  return leaf([NUMBER, integer * scale], wide ? { $numberLong: `${integer}` } : near);
+  const wide = isLong(integer) && Math.abs(near) >= 2 ** 53;
+  return leaf(NUMBER, wide ? { $numberLong: `${integer}` } : near, integer * scale);
 }
 
 /** An integer, which must fit 64 bits. */
@@ -35,27 +34,38 @@ export function long(n: bigint): Value {
   return number(n);
 }
 
+/** Digits around a point and an exponent, or nothing of it. */
+const NUMERAL = /^(-?)(?:(?=\.?\d)(\d*)\.?(\d*)(?:E([+-]?\d+))?|Infinity)$|^NaN$/i;
+
+function numeral(text: string): RegExpExecArray {
+  return NUMERAL.exec(text) as RegExpExecArray;
+}
+
+export function double(text: string): Value {
+  return number(+numeral(text)[0]);
+}
+
 /** The decimal's own `toString`: plain for exponents up to 0 and numbers down to 10^-6, else scientific. */
 function print(digits: string, exponent: number): string {
   const adjusted = exponent + digits.length - 1;
   if (exponent > 0 || adjusted < -6) {
     return `${digits.replace(/^.(?=.)/, '$&.')}E${adjusted < 0 ? '' : '+'}${adjusted}`;
   }
-  return digits.padStart(1 - exponent, '0').replace(RegExp(`(?=.{${-exponent}}$)(?!$)`), exponent ? '.' : '');
+  const plain = digits.padStart(1 - exponent, '0');
+  return exponent ? `${plain.slice(0, exponent)}.${plain.slice(exponent)}` : plain;
 }
 
 /** IEEE 754-2008 decimal128. Spellings that must be shifted to fit its 34 digits and 6111 are not keyed. */
 export function decimal(text: string): Value {
-  if (/^-?Infinity$|^NaN$/.test(text)) return number(+text);
-  const parts = /^(-?)(?=\.?\d)(\d*)\.?(\d*)(?:E([+-]?\d+))?$/i.exec(text) as RegExpExecArray;
-  const [, minus, whole = '', fraction = '', e = 0] = parts;
-  const digits = (whole + fraction).replace(/^0+(?=\d)/, '') || '0';
+  const [, minus = '', whole, fraction = '', e = 0] = numeral(text);
+  if (whole === undefined) return number(+text);
+  const digits = (whole + fraction).replace(/^0+(?=\d)/, '');
   const exponent = +e - fraction.length;
   need(digits.length <= 34 && exponent <= 6111 && exponent >= -SCALE_DIGITS);
   const order = BigInt(minus + digits) * 10n ** BigInt(exponent + SCALE_DIGITS);
   const integer = Number(order / SCALE);
   return order % SCALE || !Number.isSafeInteger(integer)
-    ? leaf([NUMBER, order], { $numberDecimal: minus + print(digits, exponent) })
+    ? leaf(NUMBER, { $numberDecimal: minus + print(digits, exponent) }, order)
     : number(integer);
 }
 

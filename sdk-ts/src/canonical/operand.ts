@@ -1,36 +1,43 @@
 /**
  * Operators of a path and their operands in canonical form ("Operands" of docs/canonical-form.md).
  */
-import type { Json, JsonObject } from '../ejson.ts';
+import type { Json } from '../ejson.ts';
 import { filterValue } from './filter.ts';
-import { need } from './need.ts';
-import { long, NUMBER, SCALE } from './number.ts';
+import { long, SCALE } from './number.ts';
 import { sortedSet } from './order.ts';
-import { array, BINARY, leaf, object, REGEX, regex, string, type Value, value, wrapper } from './value.ts';
+import {
+  array,
+  BINARY,
+  isDocument,
+  isOperators,
+  leaf,
+  NUMBER,
+  need,
+  object,
+  REGEX,
+  regex,
+  string,
+  type Value,
+  value,
+} from './value.ts';
 
 /** An operator's name and operand. The operand of `$regex` is a regular expression, options included. */
 export type Operation = readonly [name: string, operand: Value];
 
-/** BSON types by their number; 0 is no type's. https://www.mongodb.com/docs/manual/reference/operator/query/type/ */
-const TYPES =
-  ',double,string,object,array,binData,undefined,objectId,bool,date,null,regex,dbPointer,javascript,symbol,javascriptWithScope,int,timestamp,long,decimal'.split(
+/** BSON types by their number; `number` is several. https://www.mongodb.com/docs/manual/reference/operator/query/type/ */
+const TYPES: { readonly [code: string]: string } = {
+  ...('number,double,string,object,array,binData,undefined,objectId,bool,date,null,regex,dbPointer,javascript,symbol,javascriptWithScope,int,timestamp,long,decimal'.split(
     ',',
-  );
-
-export function isDocument(j: Json): j is JsonObject {
-  return Object(j) === j && !Array.isArray(j);
-}
-
-/** Whether an object holds operators: its first field begins with `$`, and it is no wrapped value. */
-function isOperators(j: Json): j is JsonObject {
-  return isDocument(j) && !wrapper(j) && Object.keys(j)[0]?.[0] === '$';
-}
+  ) as object),
+  '-1': 'minKey',
+  127: 'maxKey',
+};
 
 /** A number as an integer of 64 bits; one with a fraction only where it is to be truncated. */
 function whole(j: Json, truncated?: boolean): Value {
   const [[rank, order]] = value(j) as readonly [readonly [number, bigint], string];
   // BigInt division truncates, and refuses what is not finite.
-  need(rank === NUMBER && (truncated || order % SCALE === 0n));
+  need(rank === NUMBER && (truncated || !(order % SCALE)));
   return long(order / SCALE);
 }
 
@@ -40,14 +47,9 @@ const list = (j: Json, member: (j: Json) => Value): Value[] =>
 const set = (member: (j: Json) => Value) => (j: Json) => array(sortedSet(list(j, member)));
 
 function typeName(j: Json): Value {
-  if (typeof j === 'string') {
-    need(/^(number|m(in|ax)Key)$/.test(j) || TYPES.indexOf(j) > 0);
-    return string(j);
-  }
-  const code = +whole(j)[1];
-  const name = code === -1 ? 'minKey' : code === 127 ? 'maxKey' : TYPES[code];
-  need(name);
-  return string(name);
+  const name = typeof j === 'string' ? j : TYPES[+whole(j)[1] || ''];
+  need(Object.values(TYPES).includes(name as string));
+  return string(name as string);
 }
 
 function types(j: Json): Value {
@@ -67,7 +69,7 @@ function elementMatch(j: Json): Value {
 function allMember(j: Json): Value {
   if (!isOperators(j)) return value(j);
   need(Object.keys(j).join() === '$elemMatch');
-  return object([['$elemMatch', elementMatch(j.$elemMatch as Json)]]);
+  return operatorObject(operations(j));
 }
 
 function inMember(j: Json): Value {
@@ -77,7 +79,7 @@ function inMember(j: Json): Value {
 
 function not(j: Json): Value {
   const all = operations(j);
-  need(all[0]?.[0] !== '$eq' || isOperators(j));
+  need(isOperators(j) || all[0]?.[0] !== '$eq');
   return operatorObject(all);
 }
 
@@ -89,19 +91,17 @@ function bits(j: Json): Value {
 
 function modulo(j: Json): Value {
   const numbers = list(j, (n) => whole(n, true));
-  need(numbers.length === 2 && numbers[0]?.[1] !== '0');
+  need(numbers.length === 2 && numbers[0]?.[0][1]);
   return array(numbers);
 }
 
-function exists(j: Json): Value {
-  const yes = !/^(null|false|0)$/.test(value(j)[1]);
-  return leaf([40, yes], yes);
-}
+const exists = (j: Json): Value => leaf(40, !/^(null|false|0)$/.test(value(j)[1]));
 
 function pattern(j: Json, options: Json): Value {
-  const [[rank, source, own]] = typeof j === 'string' ? regex(j, '') : value(j);
+  const [[rank, within]] = typeof j === 'string' ? regex(j, '') : value(j);
+  const [source, own] = within as readonly [string, string];
   need(rank === REGEX && typeof options === 'string' && !(own && options));
-  return regex(source as string, (own as string) || options);
+  return regex(source, own || options);
 }
 
 const OPERANDS: readonly (readonly [names: RegExp, operand: (j: Json) => Value])[] = [
@@ -137,8 +137,8 @@ export function operations(j: Json): Operation[] {
 export function operatorObject(all: readonly Operation[]): Value {
   const fields = all.flatMap(([name, v]): Operation[] => {
     if (name !== '$regex') return [[name, v]];
-    const [, source, options] = v[0] as string[];
-    const regexField: Operation = [name, string(source as string)];
+    const [source, options] = v[0][1] as readonly [string, string];
+    const regexField: Operation = [name, string(source)];
     return options ? [['$options', string(options)], regexField] : [regexField];
   });
   return object(sortedSet(fields));

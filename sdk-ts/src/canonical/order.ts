@@ -4,14 +4,16 @@
  */
 
 /** What can be compared: at each place two values hold the same kind, or numbers that say so come before. */
-export type Order = number | bigint | boolean | string | Uint8Array | readonly Order[];
+export type Order = number | bigint | string | Uint8Array | readonly Order[];
 
-const utf8 = new TextEncoder();
+const encoder = new TextEncoder();
+
+export const utf8 = (text: string): Uint8Array => encoder.encode(text);
 
 /** Below 0 where a comes first, 0 where they are equal. */
 export function compare(a: Order, b: Order): number {
-  if (typeof a === 'string') return compare(utf8.encode(a), utf8.encode(b as string));
-  if (typeof a !== 'object') return a < b ? -1 : +(a > b);
+  if (typeof a === 'string') return compare(utf8(a), utf8(b as string));
+  if (typeof a !== 'object') return a < (b as number) ? -1 : +(a > (b as number));
   const other = b as readonly Order[];
   for (let i = 0; i < a.length && i < other.length; i++) {
     const difference = compare(a[i] as Order, other[i] as Order);
@@ -20,7 +22,7 @@ export function compare(a: Order, b: Order): number {
   return a.length - other.length;
 }
 
-/** Sorted in place, without what is equal. */
+/** In order, without what is equal. */
 export function sortedSet<T extends Order>(list: T[]): T[] {
   return list.sort(compare).filter((one, i) => !i || compare(list[i - 1] as T, one));
 }
