@@ -83,7 +83,7 @@ export interface Database {
 }
 
 /** The collection at `path`. */
-function open(state: State, path: string): Collection {
+const open = (state: State, path: string): Collection => {
   const answer = (
     key: string,
     keyed: boolean,
@@ -143,7 +143,7 @@ function open(state: State, path: string): Collection {
     update: change('PATCH', 'application/vnd.freshet.update+json'),
     delete: (id, options) => change('DELETE')(id, undefined, options),
   };
-}
+};
 
 /** Opens a session over a database of the gateway at `url`. Asks nothing before the first read. */
 export function connect(

@@ -22,7 +22,7 @@ export interface Copy extends Omit<Answer, 'sentAt'> {
 export type Copies = Map<string, Copy>;
 
 /** Keeps a record, as it was at `position`, unless a newer copy is there. It must not be used from the moment `until`. */
-export function keep(
+export const keep = (
   copies: Copies,
   key: string,
   item: object,
@@ -30,7 +30,7 @@ export function keep(
   etag: string | null,
   until: number,
   own: boolean,
-): void {
+): void => {
   const text = JSON.stringify(item);
   const before = copies.get(key);
   if (position === null || text.length > COPY_CHARACTERS_MAX || (before && before.position > position))
@@ -39,20 +39,20 @@ export function keep(
   copies.set(key, { found: true, text, position, etag, until, own, from: 'memory' });
   const [oldest] = copies.keys();
   if (copies.size > COPIES_MAX) copies.delete(oldest as string);
-}
+};
 
 /** Why a copy may answer a read now that would otherwise be made for `reason`; false where it may not. */
-export function copyReason(
+export const copyReason = (
   { own, until, position, etag }: Copy,
   session: Session,
   target: Target,
   { causal }: Policy,
   reason: Reason,
   now: number,
-): Reason | false {
+): Reason | false => {
   if (target.linearizable || !(now < until) || isOlder(session, target, position, etag)) return false;
   if (!own) return reason === 'fresh' && 'embedded-copy';
   // Bounded by time alone: acknowledged less than Δ ago. Where something later was seen, a write to this record may
   // have come before that (C13).
   return !(causal && session.seen > position) && 'own-copy';
-}
+};

@@ -10,17 +10,17 @@ export type Json = null | boolean | number | string | readonly Json[] | { readon
 export type JsonObject = { readonly [name: string]: Json };
 
 /** Whether JSON can hold the value as it is. */
-function isPlain(value: unknown): boolean {
+const isPlain = (value: unknown): boolean => {
   if (typeof value === 'string') return value.isWellFormed();
   if (typeof value !== 'object' || !value || Array.isArray(value)) return /^[bo]/.test(typeof value);
   const prototype = Object.getPrototypeOf(value);
   // A Map or a class instance would become `{}`, which matches everything. (A plain object of another realm is plain.)
   return !prototype || !Object.getPrototypeOf(prototype);
-}
+};
 
 /** What stands for the value in Extended JSON; its members are not looked at. */
 // biome-ignore lint/suspicious/noExplicitAny: anything may be given
-function wrapped(value: any): unknown {
+const wrapped = (value: any): unknown => {
   if (typeof value === 'number') {
     if (Object.is(value, -0)) return { $numberDouble: '-0.0' };
     return Number.isFinite(value) ? value : { $numberDouble: `${value}` };
@@ -33,13 +33,13 @@ function wrapped(value: any): unknown {
   }
   // The BSON library's classes describe themselves.
   return value?.toExtendedJSON ? value.toExtendedJSON({ relaxed: false }) : value;
-}
+};
 
 /**
  * The Extended JSON of `value` as text. Throws a TypeError on `undefined`, functions, symbols, class
  * instances and what refers to itself, a RangeError on an invalid Date.
  */
-export function toText(value: unknown): string {
+export const toText = (value: unknown): string => {
   const paths = new Map<unknown, string>();
   return JSON.stringify(value, function (this: { [name: string]: unknown }, name) {
     // Not the second argument, which is what a method `toJSON` made of it.
@@ -50,9 +50,7 @@ export function toText(value: unknown): string {
     paths.set(json, path);
     return json;
   });
-}
+};
 
 /** The Extended JSON of `value` as plain objects. */
-export function toJson(value: unknown): Json {
-  return JSON.parse(toText(value));
-}
+export const toJson = (value: unknown): Json => JSON.parse(toText(value));

@@ -32,75 +32,71 @@ export interface Address {
 }
 
 /** A path segment: RFC 3986 `pchar` stays. */
-export function segment(text: string): string {
-  return text.replace(/[^\w\-.~!$&'()*+,;=:@]/gu, encodeURIComponent);
-}
+export const segment = (text: string): string => text.replace(/[^\w\-.~!$&'()*+,;=:@]/gu, encodeURIComponent);
 
 /** An encoded slash is not allowed in a segment. */
 const tildeForm = (text: string): string => segment(`~${text.replaceAll('/', '\\u002f')}`);
 
 /** The segment of an id that is an ObjectId, a string or a safe integer. */
-export function plainIdSegment(id: Json | undefined): string | undefined {
+export const plainIdSegment = (id: Json | undefined): string | undefined => {
   if (typeof id === 'string') {
     const tilde = /^$|^\.\.?$|^[\da-f]{24}$|^[~_]|\//i.test(id);
     return tilde ? tildeForm(JSON.stringify(id)) : segment(id);
   }
   if (Number.isSafeInteger(id)) return `~${id}`;
   return /^{"\$oid":"([\da-f]{24})"}$/i.exec(JSON.stringify(id))?.[1]?.toLowerCase();
-}
+};
 
 /** The path segment of an id. Rejects with a TypeError where that is none. */
-export async function idSegment(id: unknown): Promise<string> {
+export const idSegment = async (id: unknown): Promise<string> => {
   const json = toJson(id);
   const plain = plainIdSegment(json);
   if (plain) return plain;
   const text = canonicalId(json);
   if (text === null) throw new TypeError('Not an id');
   return tildeForm(text);
-}
+};
 
 const names = (list: Query['sort'] = ''): string[] => `${list}`.split(',').filter(Boolean);
 
 /** Up to the first `_id`: it is unique, and where it is the last it is left out. */
-function sortText(sort: Query['sort']): string {
-  return names(sort)
+const sortText = (sort: Query['sort']): string =>
+  names(sort)
     .join()
     .replace(/(^|,)_id(,.*)?$|(?<=(^|,)-_id),.*/s, '');
-}
 
-function fieldsText(fields: Query['fields']): string {
+const fieldsText = (fields: Query['fields']): string => {
   const all = sortedSet(names(fields).map((name) => [name.replace(/^-/, ''), name])).map(([, name]) => name);
   const others = all.filter((name) => name !== '_id');
   return (others[0] ? others : all).join();
-}
+};
 
 /** Parameters that say nothing: empty ones, and defaults. */
 const LEFT_OUT = /^(\w+=|filter={}|limit=100|rep=relaxed|skip=0|view=objects)$/;
 
 /** A key from its path and parameters, which come in the order of their names. */
-function join(path: string, parameters: { readonly [name: string]: string | number | undefined }): string {
+const join = (path: string, parameters: { readonly [name: string]: string | number | undefined }): string => {
   const query = Object.entries(parameters)
     .map((pair) => pair.join('='))
     .filter((pair) => !LEFT_OUT.test(pair))
     .map((pair) => pair.replace(/[^\w\-.~!$'()*,;=:@/?]/gu, encodeURIComponent))
     .join('&');
   return query ? `${path}?${query}` : path;
-}
+};
 
 /** The canonical text of a filter; the filter as it was written where that has none. */
-function filterText(filter: object = {}): [text: string, keyed: boolean] {
+const filterText = (filter: object = {}): [text: string, keyed: boolean] => {
   const given = toText(filter);
   const text = canonicalFilter(JSON.parse(given));
   return [text ?? given, text !== null];
-}
+};
 
 /** The path of the record of that id in the collection at `path`. */
-export async function recordPath(path: string, id: unknown): Promise<string> {
-  return `${path}/${await idSegment(id)}`;
-}
+export const recordPath = async (path: string, id: unknown): Promise<string> =>
+  `${path}/${await idSegment(id)}`;
 
 /** The address of a query over the collection at `path`. */
-export function queryAddress(path: string, query: Query): Address {
+export const queryAddress = (path: string, query: Query): Address => {
   const { after, fields, limit, rep, skip, sort, view } = query;
   const [filter, keyed] = filterText(query.filter);
   const key = join(path, {
@@ -114,15 +110,14 @@ export function queryAddress(path: string, query: Query): Address {
     view,
   });
   return { key, keyed };
-}
+};
 
 /** The address of the number of records that match. */
-export function countAddress(path: string, given?: object): Address {
+export const countAddress = (path: string, given?: object): Address => {
   const [filter, keyed] = filterText(given);
   return { key: join(`${path}/_count`, { filter }), keyed };
-}
+};
 
 /** The key of the record at `path`, in the representation asked for. */
-export function recordKey(path: string, { fields, rep }: Pick<Query, 'fields' | 'rep'>): string {
-  return join(path, { fields: fieldsText(fields), rep });
-}
+export const recordKey = (path: string, { fields, rep }: Pick<Query, 'fields' | 'rep'>): string =>
+  join(path, { fields: fieldsText(fields), rep });

@@ -31,12 +31,11 @@ export class FreshetError extends Error {
 }
 
 /** No answer came, or one that cannot be read. */
-export function unanswered(cause: unknown): FreshetError {
-  return new FreshetError(0, `No answer: ${cause}`, {}, null, cause);
-}
+export const unanswered = (cause: unknown): FreshetError =>
+  new FreshetError(0, `No answer: ${cause}`, {}, null, cause);
 
 /** The error in an answer whose status is not a success. A body that is no problem+json is left out. */
-export function refused(status: number, body: string, retryAfter?: string | null): FreshetError {
+export const refused = (status: number, body: string, retryAfter?: string | null): FreshetError => {
   let problem: Partial<Problem> | undefined;
   try {
     problem = JSON.parse(body);
@@ -44,4 +43,4 @@ export function refused(status: number, body: string, retryAfter?: string | null
     // A proxy's error page: its status says enough.
   }
   return new FreshetError(status, `HTTP ${status}`, problem, Number(retryAfter) || null);
-}
+};

@@ -37,19 +37,19 @@ export interface Flight {
 }
 
 /** Whether a read may have the answer of a request that was sent before the read began. */
-function mayJoin({ sentAt, session: then }: Flight, state: State, mode: Mode): boolean {
+const mayJoin = ({ sentAt, session: then }: Flight, state: State, mode: Mode): boolean => {
   const { session, delta, causal } = state;
   const bound = mode === 'reload' ? delta : edgeBound(session.held, delta);
   return (
     state.clock() - sentAt < bound && then.writes === session.writes && !(causal && then.seen < session.seen)
   );
-}
+};
 
-async function fetchOrJoin(
+const fetchOrJoin = async (
   state: State,
   { key, linearizable }: Target,
   mode: Mode,
-): Promise<Omit<Answer, 'sentAt'>> {
+): Promise<Omit<Answer, 'sentAt'>> => {
   const { flights, session } = state;
   const name = `${mode} ${key}`;
   const known = flights.get(name);
@@ -64,10 +64,10 @@ async function fetchOrJoin(
   } finally {
     if (flights.get(name) === flight) flights.delete(name);
   }
-}
+};
 
 /** Makes one read. A record or query that does not exist is not `found`. */
-export async function read(state: State, target: Target): Promise<Read> {
+export const read = async (state: State, target: Target): Promise<Read> => {
   const { key } = target;
   refreshIfDue(state);
   const now = state.clock();
@@ -94,4 +94,4 @@ export async function read(state: State, target: Target): Promise<Read> {
   state.session = answerShown(state.session, key, at, etag);
   if (!found) state.copies.delete(key);
   return { ...answer, meta: { key, ...decision, position, etag, from, ...(behind && { behind }) } };
-}
+};

@@ -15,7 +15,7 @@ export const REFRESH_BACKOFF_MS_MAX = 30_000;
 /** A request that takes longer is given up. */
 export const REFRESH_TIMEOUT_MS = 10_000;
 
-async function fetchSketch(state: State): Promise<void> {
+const fetchSketch = async (state: State): Promise<void> => {
   const sentAt = state.clock();
   try {
     const signal = AbortSignal.timeout(REFRESH_TIMEOUT_MS);
@@ -32,25 +32,25 @@ async function fetchSketch(state: State): Promise<void> {
     state.refreshAfter = state.clock() + backoff * (0.5 + state.random() / 2);
     throw error;
   }
-}
+};
 
-function start(state: State): Promise<void> {
+const start = (state: State): Promise<void> => {
   const attempt = fetchSketch(state);
   const done = (): void => {
     state.refreshing = null;
   };
   state.refreshing = attempt.then(done, done);
   return attempt;
-}
+};
 
 /** Starts a request if one is due. Reads go on meanwhile as `decide` says (C7, C10), and show a failure as their reason. */
-export function refreshIfDue(state: State): void {
+export const refreshIfDue = (state: State): void => {
   const now = state.clock();
   if (!state.refreshing && now >= state.refreshAfter && isRefreshDue(state.session, state, now)) start(state);
-}
+};
 
 /** Fetches the sketch now, after a request that is on its way. */
-export async function refresh(state: State): Promise<void> {
+export const refresh = async (state: State): Promise<void> => {
   while (state.refreshing) await state.refreshing;
   return start(state);
-}
+};

@@ -3,7 +3,7 @@
  * how old a sketch may be is `decide.ts`. Whatever cannot be read exactly is an error, never an empty sketch: a
  * wrong "not in it" would be a stale answer.
  */
-import { utf8 } from './canonical/order.ts';
+import { utf8, words } from './bytes.ts';
 import { type Salt, siphash } from './siphash.ts';
 
 /** Bytes before the bits. */
@@ -35,13 +35,13 @@ export interface Sketch {
 }
 
 /** Reads format version 1. Throws a TypeError on anything else. */
-export function decodeSketch(bytes: Uint8Array): Sketch {
+export const decodeSketch = (bytes: Uint8Array): Sketch => {
   // A header that is cut off reads as one of zeros, which is none. So does any on a machine of the other byte order.
-  const { buffer } = Uint8Array.from({ length: HEADER_BYTES }, (_, i) => bytes[i] as number);
+  const header = words(bytes, HEADER_BYTES);
   const [magic, form, m, ageMs, , , , , invalidationMs, reserved, ...salt] = new Uint32Array(
-    buffer,
+    header.buffer,
   ) as Iterable<number> as [number, number, number, number, 0, 0, 0, 0, number, number, ...Salt];
-  const [, , epoch, watermark] = new BigUint64Array(buffer) as Iterable<bigint> as [0n, 0n, bigint, bigint];
+  const [, , epoch, watermark] = header as Iterable<bigint> as [0n, 0n, bigint, bigint];
   const k = bytes[5] as number;
   const flags = form >>> 16;
   // A delta (bit 1) is never asked for; other flags and the reserved field have no meaning yet.
@@ -60,10 +60,10 @@ export function decodeSketch(bytes: Uint8Array): Sketch {
     salt,
     bits: bytes.subarray(HEADER_BYTES),
   };
-}
+};
 
 /** Whether a stale copy of `key` may exist. May err towards yes, never towards no. */
-export function contains({ saturated, salt, k, m, bits }: Sketch, key: string): boolean {
+export const contains = ({ saturated, salt, k, m, bits }: Sketch, key: string): boolean => {
   if (saturated) return true;
   const [a, high] = siphash(salt, utf8(key));
   const b = (high | 1) >>> 0;
@@ -72,4 +72,4 @@ export function contains({ saturated, salt, k, m, bits }: Sketch, key: string): 
     if (!(((bits[bit >>> 3] as number) >> (bit & 7)) & 1)) return false;
   }
   return true;
-}
+};

@@ -21,21 +21,21 @@ export interface Answer {
 }
 
 /** Makes one request, and of its response what `take` says. Throws a FreshetError where nothing comes of it. */
-export async function ask<T>(
+export const ask = async <T>(
   { fetch: request = fetch, base }: State,
   path: string,
   init: RequestInit,
   take: (response: Response) => Promise<T>,
-): Promise<T> {
+): Promise<T> => {
   try {
     return await take(await request(base + path, { credentials: 'omit', ...init }));
   } catch (cause) {
     throw unanswered(cause);
   }
-}
+};
 
 /** Sends one request. Throws a FreshetError on a failure and on any status but 2xx and 404. */
-export async function send(state: State, key: string, init: RequestInit): Promise<Answer> {
+export const send = async (state: State, key: string, init: RequestInit): Promise<Answer> => {
   const sentAt = state.clock();
   const since = performance.now();
   const [{ status, ok, headers }, text] = await ask(
@@ -65,4 +65,4 @@ export async function send(state: State, key: string, init: RequestInit): Promis
     until: sentAt + (network ? 1_000 * +seconds : 0),
     from: !transferSize && decodedBodySize ? 'browser-cache' : 'network',
   };
-}
+};

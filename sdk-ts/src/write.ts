@@ -36,7 +36,7 @@ const POSITION_MAX = 2n ** 64n - 1n;
  * Sends a write to `path`, which is its collection's for an insert, after those before it. Answers the acknowledged documents; none
  * for a delete.
  */
-export async function write(
+export const write = async (
   state: State,
   method: string,
   path: string,
@@ -44,7 +44,7 @@ export async function write(
   given?: object,
   { ifMatch, idempotencyKey }: WriteOptions = {},
   type = 'application/json',
-): Promise<Written> {
+): Promise<Written> => {
   const body = given && toText(given);
   const headers = Object.entries({
     'content-type': body && type,
@@ -73,4 +73,4 @@ export async function write(
   });
   state.lastWrite = turn.catch(() => {});
   return turn;
-}
+};

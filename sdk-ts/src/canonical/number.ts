@@ -2,7 +2,7 @@
  * Numbers: one text per number whatever its BSON type. They are ordered by what they are times 10^6176, which is an
  * integer for every finite double and Decimal128: the smallest are multiples of 2^−1074 and 10^−6176.
  */
-import { leaf, NUMBER, need, type Value } from './value.ts';
+import { leaf, NUMBER, need, type Value } from './leaf.ts';
 
 const SCALE_DIGITS = 6176;
 export const SCALE: bigint = 10n ** BigInt(SCALE_DIGITS);
@@ -10,7 +10,7 @@ export const SCALE: bigint = 10n ** BigInt(SCALE_DIGITS);
 const isLong = (n: bigint): boolean => BigInt.asIntN(64, n) === n;
 
 /** A double, or an integer of 64 bits as a bigint. */
-export function number(x: number | bigint): Value {
+export const number = (x: number | bigint): Value => {
   const near = Number(x);
   if (!Number.isFinite(near)) {
     // NaN, −∞, every finite number, ∞.
@@ -26,37 +26,33 @@ export function number(x: number | bigint): Value {
   const integer = BigInt(x);
   const wide = isLong(integer) && Math.abs(near) >= 2 ** 53;
   return leaf(NUMBER, wide ? { $numberLong: `${integer}` } : near, integer * scale);
-}
+};
 
 /** An integer, which must fit 64 bits. */
-export function long(n: bigint): Value {
+export const long = (n: bigint): Value => {
   need(isLong(n));
   return number(n);
-}
+};
 
 /** Digits around a point and an exponent, or nothing of it. */
 const NUMERAL = /^(-?)(?:(?=\.?\d)(\d*)\.?(\d*)(?:E([+-]?\d+))?|Infinity)$|^NaN$/i;
 
-function numeral(text: string): RegExpExecArray {
-  return NUMERAL.exec(text) as RegExpExecArray;
-}
+const numeral = (text: string): RegExpExecArray => NUMERAL.exec(text) as RegExpExecArray;
 
-export function double(text: string): Value {
-  return number(+numeral(text)[0]);
-}
+export const double = (text: string): Value => number(+numeral(text)[0]);
 
 /** The decimal's own `toString`: plain for exponents up to 0 and numbers down to 10^-6, else scientific. */
-function print(digits: string, exponent: number): string {
+const print = (digits: string, exponent: number): string => {
   const adjusted = exponent + digits.length - 1;
   if (exponent > 0 || adjusted < -6) {
     return `${digits.replace(/^.(?=.)/, '$&.')}E${adjusted < 0 ? '' : '+'}${adjusted}`;
   }
   const plain = digits.padStart(1 - exponent, '0');
   return exponent ? `${plain.slice(0, exponent)}.${plain.slice(exponent)}` : plain;
-}
+};
 
 /** IEEE 754-2008 decimal128. Spellings that must be shifted to fit its 34 digits and 6111 are not keyed. */
-export function decimal(text: string): Value {
+export const decimal = (text: string): Value => {
   const [, minus = '', whole, fraction = '', e = 0] = numeral(text);
   if (whole === undefined) return number(+text);
   const digits = (whole + fraction).replace(/^0+(?=\d)/, '');
@@ -67,10 +63,10 @@ export function decimal(text: string): Value {
   return order % SCALE || !Number.isSafeInteger(integer)
     ? leaf(NUMBER, { $numberDecimal: minus + print(digits, exponent) }, order)
     : number(integer);
-}
+};
 
 /** The decimal as an id: one that a double or integer holds exactly is that number; any other has no zeros at its end. */
-export function decimalId(text: string): Value {
+export const decimalId = (text: string): Value => {
   const plain = text.includes('.') ? text.replace(/0+$|0+(?=E)/, '') : text;
   const exact = decimal(plain);
   const order = exact[0][1] as bigint;
@@ -80,4 +76,4 @@ export function decimalId(text: string): Value {
   if (nearest[0][1] === order) return nearest;
   need(!/0(E|$)/.test(plain));
   return exact;
-}
+};

@@ -3,23 +3,10 @@
  */
 import type { Json } from '../ejson.ts';
 import { filterValue } from './filter.ts';
+import { BINARY, leaf, NUMBER, need, REGEX, type Value } from './leaf.ts';
 import { long, SCALE } from './number.ts';
 import { sortedSet } from './order.ts';
-import {
-  array,
-  BINARY,
-  isDocument,
-  isOperators,
-  leaf,
-  NUMBER,
-  need,
-  object,
-  REGEX,
-  regex,
-  string,
-  type Value,
-  value,
-} from './value.ts';
+import { array, isDocument, isOperators, object, regex, string, value } from './value.ts';
 
 /** An operator's name and operand. The operand of `$regex` is a regular expression, options included. */
 export type Operation = readonly [name: string, operand: Value];
@@ -34,75 +21,75 @@ const TYPES: { readonly [code: string]: string } = {
 };
 
 /** A number as an integer of 64 bits; one with a fraction only where it is to be truncated. */
-function whole(j: Json, truncated?: boolean): Value {
+const whole = (j: Json, truncated?: boolean): Value => {
   const [[rank, order]] = value(j) as readonly [readonly [number, bigint], string];
   // BigInt division truncates, and refuses what is not finite.
   need(rank === NUMBER && (truncated || !(order % SCALE)));
   return long(order / SCALE);
-}
+};
 
 const list = (j: Json, member: (j: Json) => Value): Value[] =>
   (j as readonly Json[]).map((one) => member(one));
 
 const set = (member: (j: Json) => Value) => (j: Json) => array(sortedSet(list(j, member)));
 
-function typeName(j: Json): Value {
+const typeName = (j: Json): Value => {
   const name = typeof j === 'string' ? j : TYPES[+whole(j)[1] || ''];
   need(Object.values(TYPES).includes(name as string));
   return string(name as string);
-}
+};
 
-function types(j: Json): Value {
+const types = (j: Json): Value => {
   const names = sortedSet([j].flat().map(typeName));
   need(names[0]);
   return names[1] ? array(names) : names[0];
-}
+};
 
-function elementMatch(j: Json): Value {
+const elementMatch = (j: Json): Value => {
   need(isDocument(j));
   return isOperators(j) && !/^\$(and|n?or|comment)$/.test(Object.keys(j)[0] as string)
     ? operatorObject(operations(j))
     : filterValue(j);
-}
+};
 
 /** A member of `$all` may be `{$elemMatch:…}`. */
-function allMember(j: Json): Value {
+const allMember = (j: Json): Value => {
   if (!isOperators(j)) return value(j);
   need(Object.keys(j).join() === '$elemMatch');
   return operatorObject(operations(j));
-}
+};
 
-function inMember(j: Json): Value {
+const inMember = (j: Json): Value => {
   need(!isOperators(j));
   return value(j);
-}
+};
 
-function not(j: Json): Value {
+const not = (j: Json): Value => {
   const all = operations(j);
   need(isOperators(j) || all[0]?.[0] !== '$eq');
   return operatorObject(all);
-}
+};
 
-function bits(j: Json): Value {
+const bits = (j: Json): Value => {
   if (Array.isArray(j)) return set(whole)(j);
   const v = value(j);
   return v[0][0] === BINARY ? v : whole(j);
-}
+};
 
-function modulo(j: Json): Value {
+const modulo = (j: Json): Value => {
   const numbers = list(j, (n) => whole(n, true));
   need(numbers.length === 2 && numbers[0]?.[0][1]);
   return array(numbers);
-}
+};
 
 const exists = (j: Json): Value => leaf(40, !/^(null|false|0)$/.test(value(j)[1]));
 
-function pattern(j: Json, options: Json): Value {
+const pattern = (j: Json, options: Json): Value => {
   const [[rank, within]] = typeof j === 'string' ? regex(j, '') : value(j);
   const [source, own] = within as readonly [string, string];
   need(rank === REGEX && typeof options === 'string' && !(own && options));
   return regex(source, own || options);
-}
+};
 
 const OPERANDS: readonly (readonly [names: RegExp, operand: (j: Json) => Value])[] = [
   [/^\$(eq|ne|[gl]te?)$/, value],
@@ -118,7 +105,7 @@ const OPERANDS: readonly (readonly [names: RegExp, operand: (j: Json) => Value])
 ];
 
 /** What a path's operand says: one operation for a value, one for each operator of an operator object. */
-export function operations(j: Json): Operation[] {
+export const operations = (j: Json): Operation[] => {
   if (!isOperators(j)) {
     const v = value(j);
     return [[v[0][0] === REGEX ? '$regex' : '$eq', v]];
@@ -131,10 +118,10 @@ export function operations(j: Json): Operation[] {
     const [, operand] = OPERANDS.find(([names]) => names.test(name)) as (typeof OPERANDS)[number];
     return [name, operand(inner)];
   });
-}
+};
 
 /** Operations of distinct names as an operator object. */
-export function operatorObject(all: readonly Operation[]): Value {
+export const operatorObject = (all: readonly Operation[]): Value => {
   const fields = all.flatMap(([name, v]): Operation[] => {
     if (name !== '$regex') return [[name, v]];
     const [source, options] = v[0][1] as readonly [string, string];
@@ -142,4 +129,4 @@ export function operatorObject(all: readonly Operation[]): Value {
     return options ? [['$options', string(options)], regexField] : [regexField];
   });
   return object(sortedSet(fields));
-}
+};

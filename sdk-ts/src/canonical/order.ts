@@ -2,16 +2,13 @@
  * One order for everything that is sorted: lists member by member, then by length; texts by their UTF-8 bytes, which is the
  * order of code points and not JavaScript's own; numbers of both kinds by what they are, exactly.
  */
+import { utf8 } from '../bytes.ts';
 
 /** What can be compared: at each place two values hold the same kind, or numbers that say so come before. */
 export type Order = number | bigint | string | Uint8Array | readonly Order[];
 
-const encoder = new TextEncoder();
-
-export const utf8 = (text: string): Uint8Array => encoder.encode(text);
-
 /** Below 0 where a comes first, 0 where they are equal. */
-export function compare(a: Order, b: Order): number {
+export const compare = (a: Order, b: Order): number => {
   if (typeof a === 'string') return compare(utf8(a), utf8(b as string));
   if (typeof a !== 'object') return a < (b as number) ? -1 : +(a > (b as number));
   const other = b as readonly Order[];
@@ -20,9 +17,8 @@ export function compare(a: Order, b: Order): number {
     if (difference) return difference;
   }
   return a.length - other.length;
-}
+};
 
 /** In order, without what is equal. */
-export function sortedSet<T extends Order>(list: T[]): T[] {
-  return list.sort(compare).filter((one, i) => !i || compare(list[i - 1] as T, one));
-}
+export const sortedSet = <T extends Order>(list: T[]): T[] =>
+  list.sort(compare).filter((one, i) => !i || compare(list[i - 1] as T, one));

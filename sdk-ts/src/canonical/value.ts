@@ -3,76 +3,50 @@
  * "BSON order" of docs/canonical-form.md). A document's fields keep their order.
  */
 import type { Json, JsonObject } from '../ejson.ts';
+import { BINARY, leaf, need, OBJECT, REGEX, type Value } from './leaf.ts';
 import { decimal, double, long, number } from './number.ts';
-import type { Order } from './order.ts';
-
-/** A value's order, by its type and within that, and canonical text. Values of equal order are ordered by their text. */
-export type Value = readonly [order: readonly [rank: number, within: Order], text: string];
-
-/** Ranks of types, as MongoDB's `canonicalizeBSONType` orders them. */
-export const NUMBER = 10;
-export const OBJECT = 20;
-export const BINARY = 30;
-export const REGEX = 50;
-
-/**
- * Holds, or the filter has no key: an operator that only the database decides, or an operand that is malformed. The request
- * is then sent as it was written, past every cache, and the gateway answers it or says what is wrong with it. Any
- * error on the way to a canonical text means that, so what throws by itself on malformed input needs no check.
- */
-export function need(holds: unknown): asserts holds {
-  if (!holds) throw Error();
-}
-
-/** A value whose text is plain JSON; within its type it is ordered by that, if nothing else is said. */
-export function leaf(rank: number, json: unknown, within?: Order): Value {
-  const text = JSON.stringify(json);
-  return [[rank, within ?? text], text];
-}
 
 export const string = (s: string): Value => leaf(15, s, s);
 
 /** A document of these fields, in this order. */
-export function object(fields: readonly (readonly [name: string, value: Value])[]): Value {
-  return [
-    [OBJECT, fields.map(([name, [order]]) => [order[0], name, order])],
-    `{${fields.map(([name, [, text]]) => `${JSON.stringify(name)}:${text}`)}}`,
-  ];
-}
+export const object = (fields: readonly (readonly [name: string, value: Value])[]): Value => [
+  [OBJECT, fields.map(([name, [order]]) => [order[0], name, order])],
+  `{${fields.map(([name, [, text]]) => `${JSON.stringify(name)}:${text}`)}}`,
+];
 
 /** An array of these members, in this order. */
-export function array(members: readonly Value[]): Value {
-  return [[25, members.map(([order]) => order)], `[${members.map(([, text]) => text)}]`];
-}
+export const array = (members: readonly Value[]): Value => [
+  [25, members.map(([order]) => order)],
+  `[${members.map(([, text]) => text)}]`,
+];
 
-export function regex(pattern: string, given: string): Value {
+export const regex = (pattern: string, given: string): Value => {
   const options = [...given].sort().join('');
   return leaf(REGEX, { $regularExpression: { pattern, options } }, [pattern, options]);
-}
+};
 
 /** What a wrapper holds; the readers below check it. */
 type Inner = string & JsonObject;
 
 /** The text, which must have this form. */
-function matching(form: RegExp, text: unknown): string {
+const matching = (form: RegExp, text: unknown): string => {
   need(form.test(text as string));
   return text as string;
-}
+};
 
 const integer = (digits: unknown): bigint => BigInt(matching(/^-?\d+$/, digits));
 
-function binary(bytes: string, subType: string): Value {
-  return leaf(BINARY, { $binary: { base64: btoa(bytes), subType } }, [bytes.length, subType, bytes]);
-}
+const binary = (bytes: string, subType: string): Value =>
+  leaf(BINARY, { $binary: { base64: btoa(bytes), subType } }, [bytes.length, subType, bytes]);
 
-function date(j: Inner): Value {
+const date = (j: Inner): Value => {
   const ms =
     typeof j === 'string'
       ? // BigInt refuses the NaN of an impossible date.
         BigInt(Date.parse(matching(/^\d{4}(-\d\d){2}T\d\d(:\d\d){2}(\.\d{1,3})?(Z|[+-]\d\d:\d\d)$/, j)))
       : integer((j as JsonObject).$numberLong);
   return leaf(45, { $date: { $numberLong: `${ms}` } }, ms);
-}
+};
 
 const readLong = (j: Inner): Value => long(integer(j));
 
@@ -108,24 +82,20 @@ const WRAPPERS: { readonly [name: string]: (inner: Inner) => Value } = {
   $maxKey: () => leaf(127, { $maxKey: 1 }),
 };
 
-export function isDocument(j: Json): j is JsonObject {
-  return Object(j) === j && !Array.isArray(j);
-}
+export const isDocument = (j: Json): j is JsonObject => Object(j) === j && !Array.isArray(j);
 
 /** What reads the object, where it is one of Extended JSON's wrappers, hence a value and not a document. */
-function wrapper(j: JsonObject): ((inner: Inner) => Value) | false | undefined {
+const wrapper = (j: JsonObject): ((inner: Inner) => Value) | false | undefined => {
   const names = Object.keys(j).join();
   // All that an object inherits has other names.
   return names[0] === '$' && WRAPPERS[names];
-}
+};
 
 /** Whether an object holds operators: its first field begins with `$`, and it is no wrapped value. */
-export function isOperators(j: Json): j is JsonObject {
-  return isDocument(j) && wrapper(j) === undefined;
-}
+export const isOperators = (j: Json): j is JsonObject => isDocument(j) && wrapper(j) === undefined;
 
 /** The value that Extended JSON says. Throws where it cannot be read. */
-export function value(j: Json): Value {
+export const value = (j: Json): Value => {
   if (typeof j === 'string') return string(j);
   if (typeof j === 'number') return number(j);
   if (Array.isArray(j)) return array(j.map(value));
@@ -134,4 +104,4 @@ export function value(j: Json): Value {
   return read
     ? read(Object.values(j)[0] as Inner)
     : object(Object.entries(j).map(([name, inner]) => [name, value(inner)]));
-}
+};
