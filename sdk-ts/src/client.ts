@@ -6,7 +6,6 @@ import { keep } from './copies.ts';
 import {
   type Address,
   countAddress,
-  plainIdSegment,
   type Query,
   queryAddress,
   recordKey,
@@ -105,20 +104,29 @@ const open = (state: State, path: string): Collection => {
   const change =
     (method: string, type?: string) =>
     async (id: unknown, body?: object, options?: WriteOptions): Promise<Written> =>
-      write(state, method, await recordPath(path, id), path, body, options, type);
+      write(state, method, recordPath(path, id), path, body, options, type);
 
   return {
-    get: async (id, options) => record(await recordPath(path, id), options),
+    get: async (id, options) => record(recordPath(path, id), options),
     async find(given = {}, options) {
       const { fields, rep, view = 'objects' } = given;
       const { text, meta, until } = await query(queryAddress(path, given), options);
       const { items, next }: { items: Document[]; next?: string } = JSON.parse(text);
       for (const item of items) {
-        // Of other ids JavaScript may have changed the order of the fields.
-        const id = !fields?.length && plainIdSegment(item._id);
-        // C4: embedded records are copies, as old as the answer and usable as long.
-        if (id)
-          keep(state.copies, recordKey(`${path}/${id}`, { rep }), item, meta.position, null, until, false);
+        const { _id } = item as { _id?: { $oid?: string } };
+        // C4: embedded records are copies, as old as the answer and usable as long. Of ids that are documents JavaScript may
+        // have changed the order of the fields.
+        if (!fields?.length && /^[sn]/.test(typeof (_id?.$oid ?? _id))) {
+          keep(
+            state.copies,
+            recordKey(recordPath(path, _id), { rep }),
+            item,
+            meta.position,
+            null,
+            until,
+            false,
+          );
+        }
       }
       const resolved = items.map(async (item) =>
         // A document of `view=auto` may have a field of that name beside others.

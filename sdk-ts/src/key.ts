@@ -5,7 +5,7 @@
 
 import { filterText as canonicalFilter, idText as canonicalId } from './canonical/index.ts';
 import { sortedSet } from './canonical/order.ts';
-import { type Json, toJson, toText } from './ejson.ts';
+import { toJson, toText } from './ejson.ts';
 
 /** What a query asks for. */
 export interface Query {
@@ -34,27 +34,17 @@ export interface Address {
 /** A path segment: RFC 3986 `pchar` stays. */
 export const segment = (text: string): string => text.replace(/[^\w\-.~!$&'()*+,;=:@]/gu, encodeURIComponent);
 
-/** An encoded slash is not allowed in a segment. */
-const tildeForm = (text: string): string => segment(`~${text.replaceAll('/', '\\u002f')}`);
+/** Strings that are not their own segment: empty, dots, with an encoded slash, or that would read as something else. */
+const TILDE = /^$|^\.\.?$|^[\da-f]{24}$|^[~_]|\//i;
 
-/** The segment of an id that is an ObjectId, a string or a safe integer. */
-export const plainIdSegment = (id: Json | undefined): string | undefined => {
-  if (typeof id === 'string') {
-    const tilde = /^$|^\.\.?$|^[\da-f]{24}$|^[~_]|\//i.test(id);
-    return tilde ? tildeForm(JSON.stringify(id)) : segment(id);
-  }
-  if (Number.isSafeInteger(id)) return `~${id}`;
-  return /^{"\$oid":"([\da-f]{24})"}$/i.exec(JSON.stringify(id))?.[1]?.toLowerCase();
-};
-
-/** The path segment of an id. Rejects with a TypeError where that is none. */
-export const idSegment = async (id: unknown): Promise<string> => {
+/** The path segment of an id. Throws a TypeError where that is none. */
+export const idSegment = (id: unknown): string => {
   const json = toJson(id);
-  const plain = plainIdSegment(json);
-  if (plain) return plain;
+  if (typeof json === 'string' && !TILDE.test(json)) return segment(json);
   const text = canonicalId(json);
   if (text === null) throw new TypeError('Not an id');
-  return tildeForm(text);
+  const digits = /^{"\$oid":"(\w+)"}$/.exec(text)?.[1];
+  return digits ?? segment(`~${text.replaceAll('/', '\\u002f')}`);
 };
 
 const names = (list: Query['sort'] = ''): string[] => `${list}`.split(',').filter(Boolean);
@@ -92,8 +82,7 @@ const filterText = (filter: object = {}): [text: string, keyed: boolean] => {
 };
 
 /** The path of the record of that id in the collection at `path`. */
-export const recordPath = async (path: string, id: unknown): Promise<string> =>
-  `${path}/${await idSegment(id)}`;
+export const recordPath = (path: string, id: unknown): string => `${path}/${idSegment(id)}`;
 
 /** The address of a query over the collection at `path`. */
 export const queryAddress = (path: string, query: Query): Address => {

@@ -62,8 +62,7 @@ export const write = async (
     const many = Array.isArray(given);
     const answers = text ? [JSON.parse(text)] : [];
     const items: Document[] = many ? answers[0].items : answers;
-    const paths =
-      path === collection ? await Promise.all(items.map(({ _id }) => recordPath(path, _id))) : [path];
+    const paths = path === collection ? items.map(({ _id }) => recordPath(path, _id)) : [path];
     state.session = writeAcknowledged(state.session, [...paths, collection], position ?? POSITION_MAX);
     items.forEach((item, i) => {
       // The tag of several documents is no record's.

@@ -87,9 +87,29 @@ test('ids', async () => {
 });
 
 test('ids that are no values are refused', async () => {
-  await expect(idSegment({ $oid: 'xyz' })).rejects.toThrow(TypeError);
-  await expect(idSegment(undefined)).rejects.toThrow(TypeError);
+  expect(() => idSegment({ $oid: 'xyz' })).toThrow(TypeError);
+  expect(() => idSegment(undefined)).toThrow(TypeError);
   expect(idText({ $numberLong: 'many' })).toBeNull();
+});
+
+test('only an id that is an ObjectId has its digits as its segment', () => {
+  const $oid = '656e656e656e656e656e656e';
+  expect(idSegment({ $oid })).toBe($oid);
+  expect(idSegment([{ $oid }])).toBe(
+    `~${encodeURIComponent(`[{"$oid":"${$oid}"}]`).replaceAll(/%24|%3A/g, decodeURIComponent)}`,
+  );
+  expect(idSegment({ $oid, b: 'c' })).toMatch(/^~/);
+  expect(idSegment({ a: { $oid } })).toMatch(/^~/);
+});
+
+test('a decimal within a document has no text as an id', () => {
+  for (const id of [
+    { a: { $numberDecimal: '1.5' } },
+    [{ $numberDecimal: '1.5' }],
+    { $numberDecimal: '1.5', a: 'b' },
+  ]) {
+    expect(idText(id)).toBeNull();
+  }
 });
 
 test('a decimal beyond all doubles is an id of its own', () => {

@@ -1,6 +1,5 @@
 /**
- * The canonical text of filters and ids; null where only the gateway can tell it. A module of its own, loaded when the first
- * filter or unusual id is met, so that the entry stays small: it shares nothing with the entry but types.
+ * The canonical text of filters and ids; null where only the gateway can tell it.
  */
 import type { Json, JsonObject } from '../ejson.ts';
 import { filterValue } from './filter.ts';
@@ -15,7 +14,7 @@ export const filterText = (filter: JsonObject): string | null => textOr(() => fi
 export const idText = (id: Json): string | null =>
   textOr(() => {
     const v = value(id);
-    const digits = /^{"\$numberDecimal":"(.*)"}$/.exec(v[1])?.[1];
+    const digits = /^{"\$numberDecimal":"(\S+)"}$/.exec(v[1])?.[1];
     // The gateway strips the zeros of a decimal inside a document.
     need(digits || !v[1].includes('"$numberDecimal"'));
     return digits ? decimalId(digits) : v;

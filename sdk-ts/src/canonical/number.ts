@@ -22,7 +22,7 @@ export const number = (x: number | bigint): Value => {
   }
   let scale = SCALE;
   // Doubling a double that is no integer is exact.
-  for (; Number(x) % 1; x = Number(x) * 2) scale >>= 1n;
+  for (let y = near; y % 1; x = y *= 2) scale >>= 1n;
   const integer = BigInt(x);
   const wide = isLong(integer) && Math.abs(near) >= 2 ** 53;
   return leaf(NUMBER, wide ? { $numberLong: `${integer}` } : near, integer * scale);
@@ -71,9 +71,8 @@ export const decimalId = (text: string): Value => {
   const exact = decimal(plain);
   const order = exact[0][1] as bigint;
   const integer = order / SCALE;
-  if (isLong(integer) && integer * SCALE === order) return number(integer);
-  const nearest = number(+plain);
-  if (nearest[0][1] === order) return nearest;
+  const near = number(order % SCALE || !isLong(integer) ? +plain : integer);
+  if (near[0][1] === order) return near;
   need(!/0(E|$)/.test(plain));
   return exact;
 };
