@@ -13,7 +13,7 @@ const OPTIONS: MinifyOptions = {
   module: true,
   ecma: 2020,
   toplevel: true,
-  compress: { passes: 3, unsafe_arrows: true, unsafe_methods: true },
+  compress: { passes: 6, unsafe: true, unsafe_arrows: true, pure_getters: true, inline: 1 },
   mangle: { properties: { regex: INTERNAL, builtins: true, keep_quoted: true } },
 };
 
@@ -23,7 +23,7 @@ const config: UserConfig = defineConfig({
   platform: 'neutral',
   target: 'es2022',
   dts: true,
-  sourcemap: true,
+  sourcemap: 'hidden',
   clean: true,
   minify: false,
   plugins: [

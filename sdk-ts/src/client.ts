@@ -154,10 +154,10 @@ const open = (state: State, path: string): Collection => {
 };
 
 /** Opens a session over a database of the gateway at `url`. Asks nothing before the first read. */
-export function connect(
+export const connect = (
   url: string,
   { database, staleness = 60, causal = false, fetch, clock = awakeClock(), random = Math.random }: Options,
-): Database {
+): Database => {
   if (!(staleness >= 0)) throw new RangeError('staleness must be 0 or more');
   const path = `/v1/${segment(database)}`;
   const state: State = {
@@ -180,4 +180,4 @@ export function connect(
     collection: (name) => open(state, `${path}/${segment(name)}`),
     refresh: () => refresh(state),
   };
-}
+};

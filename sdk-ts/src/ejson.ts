@@ -9,13 +9,13 @@ export type Json = null | boolean | number | string | readonly Json[] | { readon
 /** A JSON object. */
 export type JsonObject = { readonly [name: string]: Json };
 
-/** Whether JSON can hold the value as it is. */
+/** Whether JSON can hold what stands for the value. */
 const isPlain = (value: unknown): boolean => {
   if (typeof value === 'string') return value.isWellFormed();
-  if (typeof value !== 'object' || !value || Array.isArray(value)) return /^[bo]/.test(typeof value);
+  if (Object(value) !== value) return value === null || /^[bn]/.test(typeof value);
   const prototype = Object.getPrototypeOf(value);
   // A Map or a class instance would become `{}`, which matches everything. (A plain object of another realm is plain.)
-  return !prototype || !Object.getPrototypeOf(prototype);
+  return Array.isArray(value) || !prototype || !Object.getPrototypeOf(prototype);
 };
 
 /** What stands for the value in Extended JSON; its members are not looked at. */
@@ -45,8 +45,7 @@ export const toText = (value: unknown): string => {
     // Not the second argument, which is what a method `toJSON` made of it.
     const json = wrapped(this[name]);
     const path = paths.has(this) ? `${paths.get(this)}/${name}` : '';
-    if (typeof json !== 'number' && !isPlain(json))
-      throw new TypeError(`No JSON at '${path}': ${typeof json}`);
+    if (!isPlain(json)) throw new TypeError(`No JSON at '${path}': ${typeof json}`);
     paths.set(json, path);
     return json;
   });

@@ -47,7 +47,7 @@ export const idSegment = (id: unknown): string => {
   return digits ?? segment(`~${text.replaceAll('/', '\\u002f')}`);
 };
 
-const names = (list: Query['sort'] = ''): string[] => `${list}`.split(',').filter(Boolean);
+const names = (list: Query['sort'] = ''): string[] => `${list}`.match(/[^,]+/g) ?? [];
 
 /** Up to the first `_id`: it is unique, and where it is the last it is left out. */
 const sortText = (sort: Query['sort']): string =>

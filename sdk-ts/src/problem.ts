@@ -14,7 +14,7 @@ export interface Problem {
 /** A request that was refused, or that got no answer. */
 export class FreshetError extends Error {
   override name = 'FreshetError';
-  readonly problem: Problem;
+  declare readonly problem: Problem;
 
   constructor(
     readonly status: number,

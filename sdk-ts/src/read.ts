@@ -36,31 +36,31 @@ export interface Flight {
   readonly session: Session;
 }
 
-/** Whether a read may have the answer of a request that was sent before the read began. */
-const mayJoin = ({ sentAt, session: then }: Flight, state: State, mode: Mode): boolean => {
-  const { session, delta, causal } = state;
-  const bound = mode === 'reload' ? delta : edgeBound(session.held, delta);
-  return (
-    state.clock() - sentAt < bound && then.writes === session.writes && !(causal && then.seen < session.seen)
-  );
-};
-
+/** The answer of a request, of one that is on its way if that will do for a read that begins now. */
 const fetchOrJoin = async (
   state: State,
   { key, linearizable }: Target,
   mode: Mode,
 ): Promise<Omit<Answer, 'sentAt'>> => {
-  const { flights, session } = state;
-  const name = `${mode} ${key}`;
+  const { flights, session, delta, causal } = state;
+  const sentAt = state.clock();
+  const name = mode + key;
   const known = flights.get(name);
-  if (known && !linearizable && mayJoin(known, state, mode)) return known.answer;
-  const answer = send(state, key, { cache: mode });
-  const flight = { answer, sentAt: state.clock(), session };
+  if (
+    known &&
+    !linearizable &&
+    sentAt - known.sentAt < (mode === 'reload' ? delta : edgeBound(session.held, delta)) &&
+    known.session.writes === session.writes &&
+    !(causal && known.session.seen < session.seen)
+  ) {
+    return known.answer;
+  }
+  const flight = { answer: send(state, key, { cache: mode }), sentAt, session };
   flights.set(name, flight);
   try {
-    const { found } = await answer;
-    if (found && mode !== 'default') state.session = keyRevalidated(state.session, key, session.held);
-    return await answer;
+    const answer = await flight.answer;
+    if (answer.found && mode !== 'default') state.session = keyRevalidated(state.session, key, session.held);
+    return answer;
   } finally {
     if (flights.get(name) === flight) flights.delete(name);
   }

@@ -44,7 +44,8 @@ export const send = async (state: State, key: string, init: RequestInit): Promis
     init,
     async (response) => [response, await response.text()] as const,
   );
-  const header = (name: string): string => headers.get(name) ?? '';
+  // A header that is not there is tested as "null", which is nothing here.
+  const header = (name: string): string => headers.get(name) as string;
   const found = status !== 404;
   if (found && !ok) throw refused(status, text, header('retry-after'));
   const position = header('freshet-position');
@@ -52,8 +53,9 @@ export const send = async (state: State, key: string, init: RequestInit): Promis
   const seconds = /(?<!no-store.*)\bmax-age=(\d+)/.exec(header('cache-control'))?.[1] ?? 0;
   // Resource Timing shows no transfer, but a body, exactly where the browser's cache answered.
   const timings = performance.getEntriesByName(new URL(state.base + key).href, 'resource');
-  const timing = timings.at(-1) as PerformanceResourceTiming | undefined;
-  const { transferSize, decodedBodySize } = (timing && timing.startTime >= since && timing) || ({} as never);
+  const timing = timings.at(-1) as PerformanceResourceTiming;
+  const { transferSize, decodedBodySize } = (timing?.startTime >= since &&
+    timing) as PerformanceResourceTiming;
   // How long an answer has lain in the browser's cache cannot be told, so only what came over the network counts.
   const network = transferSize || init.cache !== 'default';
   return {

@@ -57,7 +57,8 @@ export const decimal = (text: string): Value => {
   if (whole === undefined) return number(+text);
   const digits = (whole + fraction).replace(/^0+(?=\d)/, '');
   const exponent = +e - fraction.length;
-  need(digits.length <= 34 && exponent <= 6111 && exponent >= -SCALE_DIGITS);
+  // A power of ten below the first is refused by BigInt.
+  need(digits.length <= 34 && exponent <= 6111);
   const order = BigInt(minus + digits) * 10n ** BigInt(exponent + SCALE_DIGITS);
   const integer = Number(order / SCALE);
   return order % SCALE || !Number.isSafeInteger(integer)

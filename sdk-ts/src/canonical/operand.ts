@@ -28,10 +28,7 @@ const whole = (j: Json, truncated?: boolean): Value => {
   return long(order / SCALE);
 };
 
-const list = (j: Json, member: (j: Json) => Value): Value[] =>
-  (j as readonly Json[]).map((one) => member(one));
-
-const set = (member: (j: Json) => Value) => (j: Json) => array(sortedSet(list(j, member)));
+const set = (member: (j: Json) => Value) => (j: Json) => array(sortedSet((j as Json[]).map(member)));
 
 const typeName = (j: Json): Value => {
   const name = typeof j === 'string' ? j : TYPES[+whole(j)[1] || ''];
@@ -71,13 +68,13 @@ const not = (j: Json): Value => {
 };
 
 const bits = (j: Json): Value => {
-  if (Array.isArray(j)) return set(whole)(j);
+  if (Array.isArray(j)) return set((n) => whole(n))(j);
   const v = value(j);
   return v[0][0] === BINARY ? v : whole(j);
 };
 
 const modulo = (j: Json): Value => {
-  const numbers = list(j, (n) => whole(n, true));
+  const numbers = (j as Json[]).map((n) => whole(n, true));
   need(numbers.length === 2 && numbers[0]?.[0][1]);
   return array(numbers);
 };
@@ -91,18 +88,27 @@ const pattern = (j: Json, options: Json): Value => {
   return regex(source, own || options);
 };
 
-const OPERANDS: readonly (readonly [names: RegExp, operand: (j: Json) => Value])[] = [
-  [/^\$(eq|ne|[gl]te?)$/, value],
-  [/^\$n?in$/, set(inMember)],
-  [/^\$all$/, set(allMember)],
-  [/^\$not$/, not],
-  [/^\$elemMatch$/, elementMatch],
-  [/^\$exists$/, exists],
-  [/^\$type$/, types],
-  [/^\$size$/, whole],
-  [/^\$mod$/, modulo],
-  [/^\$bitsA(ll|ny)(Set|Clear)$/, bits],
-];
+const OPERANDS: { readonly [name: string]: (j: Json) => Value } = {
+  $eq: value,
+  $ne: value,
+  $gt: value,
+  $gte: value,
+  $lt: value,
+  $lte: value,
+  $in: set(inMember),
+  $nin: set(inMember),
+  $all: set(allMember),
+  $not: not,
+  $elemMatch: elementMatch,
+  $exists: exists,
+  $type: types,
+  $size: (j) => whole(j),
+  $mod: modulo,
+  $bitsAllSet: bits,
+  $bitsAllClear: bits,
+  $bitsAnySet: bits,
+  $bitsAnyClear: bits,
+};
 
 /** What a path's operand says: one operation for a value, one for each operator of an operator object. */
 export const operations = (j: Json): Operation[] => {
@@ -111,12 +117,12 @@ export const operations = (j: Json): Operation[] => {
     return [[v[0][0] === REGEX ? '$regex' : '$eq', v]];
   }
   const { $options, ...others } = j;
-  need($options === undefined || others.$regex !== undefined);
+  need('$regex' in others || $options === undefined);
   return Object.entries(others).map(([name, inner]) => {
     if (name === '$regex') return [name, pattern(inner, $options ?? '')];
-    // An operator that is not here has no `operand` to be called.
-    const [, operand] = OPERANDS.find(([names]) => names.test(name)) as (typeof OPERANDS)[number];
-    return [name, operand(inner)];
+    // What an object inherits has other names; an operator that is not here cannot be called.
+    need(name[0] === '$');
+    return [name, (OPERANDS[name] as typeof value)(inner)];
   });
 };
 
