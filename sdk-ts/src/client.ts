@@ -158,7 +158,7 @@ export const connect = (
   url: string,
   { database, staleness = 60, causal = false, fetch, clock = awakeClock(), random = Math.random }: Options,
 ): Database => {
-  if (!(staleness >= 0)) throw new RangeError('staleness must be 0 or more');
+  if (!(staleness >= 0)) throw RangeError('staleness must be 0 or more');
   const path = `/v1/${segment(database)}`;
   const state: State = {
     delta: staleness * 1_000,

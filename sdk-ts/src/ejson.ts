@@ -32,7 +32,7 @@ const wrapped = (value: any): unknown => {
     return { $regularExpression: { pattern: value.source, options: value.flags } };
   }
   // The BSON library's classes describe themselves.
-  return value?.toExtendedJSON ? value.toExtendedJSON({ relaxed: false }) : value;
+  return value?.toExtendedJSON?.({ relaxed: false }) ?? value;
 };
 
 /**
@@ -45,7 +45,7 @@ export const toText = (value: unknown): string => {
     // Not the second argument, which is what a method `toJSON` made of it.
     const json = wrapped(this[name]);
     const path = paths.has(this) ? `${paths.get(this)}/${name}` : '';
-    if (!isPlain(json)) throw new TypeError(`No JSON at '${path}': ${typeof json}`);
+    if (!isPlain(json)) throw TypeError(`No JSON at '${path}': ${typeof json}`);
     paths.set(json, path);
     return json;
   });

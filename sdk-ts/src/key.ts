@@ -42,9 +42,9 @@ export const idSegment = (id: unknown): string => {
   const json = toJson(id);
   if (typeof json === 'string' && !TILDE.test(json)) return segment(json);
   const text = canonicalId(json);
-  if (text === null) throw new TypeError('Not an id');
+  if (text === null) throw TypeError('Not an id');
   const digits = /^{"\$oid":"(\w+)"}$/.exec(text)?.[1];
-  return digits ?? segment(`~${text.replaceAll('/', '\\u002f')}`);
+  return digits ?? segment(`~${text.replace(/\//g, '\\u002f')}`);
 };
 
 const names = (list: Query['sort'] = ''): string[] => `${list}`.match(/[^,]+/g) ?? [];

@@ -48,7 +48,7 @@ export const decodeSketch = (bytes: Uint8Array): Sketch => {
   const known =
     magic === MAGIC && bytes[4] === 1 && flags < 2 && !reserved && k <= HASHES_MAX && (flags || k * m);
   if (!known || bytes.length !== HEADER_BYTES + (flags ? 0 : Math.ceil(m / 8)))
-    throw new TypeError('Not a sketch');
+    throw TypeError('Not a sketch');
   return {
     saturated: !!flags,
     k,

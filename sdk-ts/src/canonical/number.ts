@@ -41,14 +41,18 @@ const numeral = (text: string): RegExpExecArray => NUMERAL.exec(text) as RegExpE
 
 export const double = (text: string): Value => number(+numeral(text)[0]);
 
+/** The digits with a point at this place, counted from the end where it is negative; without one where nothing comes after it. */
+const pointed = (digits: string, at: number): string => {
+  const rest = at && digits.slice(at);
+  return rest ? `${digits.slice(0, at)}.${rest}` : digits;
+};
+
 /** The decimal's own `toString`: plain for exponents up to 0 and numbers down to 10^-6, else scientific. */
 const print = (digits: string, exponent: number): string => {
   const adjusted = exponent + digits.length - 1;
-  if (exponent > 0 || adjusted < -6) {
-    return `${digits.replace(/^.(?=.)/, '$&.')}E${adjusted < 0 ? '' : '+'}${adjusted}`;
-  }
-  const plain = digits.padStart(1 - exponent, '0');
-  return exponent ? `${plain.slice(0, exponent)}.${plain.slice(exponent)}` : plain;
+  return exponent > 0 || adjusted < -6
+    ? `${pointed(digits, 1)}E${adjusted < 0 ? '' : '+'}${adjusted}`
+    : pointed(digits.padStart(1 - exponent, '0'), exponent);
 };
 
 /** IEEE 754-2008 decimal128. Spellings that must be shifted to fit its 34 digits and 6111 are not keyed. */
@@ -68,7 +72,7 @@ export const decimal = (text: string): Value => {
 
 /** The decimal as an id: one that a double or integer holds exactly is that number; any other has no zeros at its end. */
 export const decimalId = (text: string): Value => {
-  const plain = text.includes('.') ? text.replace(/0+$|0+(?=E)/, '') : text;
+  const plain = text.replace(/(?<=\..*)0+(?=E|$)/, '');
   const exact = decimal(plain);
   const order = exact[0][1] as bigint;
   const integer = order / SCALE;
