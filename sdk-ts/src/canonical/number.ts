@@ -35,7 +35,7 @@ export const long = (n: bigint): Value => {
 };
 
 /** Digits around a point and an exponent, or nothing of it. */
-const NUMERAL = /^(-?)(?:(?=\.?\d)(\d*)\.?(\d*)(?:E([+-]?\d+))?|Infinity)$|^NaN$/i;
+const NUMERAL = /^(-?)(?:(?=\.?\d)(\d*)\.?(\d*)(?:[Ee]([+-]?\d+))?|Infinity)$|^NaN$/;
 
 const numeral = (text: string): RegExpExecArray => NUMERAL.exec(text) as RegExpExecArray;
 
