@@ -111,8 +111,8 @@ const open = (state: State, path: string): Collection => {
     async find(given = {}, options) {
       const { fields, rep, view = 'objects' } = given;
       const { text, meta, until } = await query(queryAddress(path, given), options);
-      const { items, next }: { items: Document[]; next?: string } = JSON.parse(text);
-      for (const item of items) {
+      const page: { items: Document[]; next?: string } = JSON.parse(text);
+      for (const item of page.items) {
         const { _id } = item as { _id?: { $oid?: string } };
         // C4: embedded records are copies, as old as the answer and usable as long. Of ids that are documents JavaScript may
         // have changed the order of the fields.
@@ -128,16 +128,16 @@ const open = (state: State, path: string): Collection => {
           );
         }
       }
-      const resolved = items.map(async (item) =>
+      const resolved = page.items.map(async (item) =>
         // A document of `view=auto` may have a field of that name beside others.
         view !== 'objects' && typeof item._ref === 'string' && !Object.keys(item)[1]
           ? (await record(item._ref, { ...options, fields, rep })).item
           : item,
       );
       return {
+        ...page,
         // A record that was deleted since the query was answered is left out.
         items: (await Promise.all(resolved)).filter((item) => item !== null),
-        ...(next && { next }),
         meta,
       };
     },

@@ -45,7 +45,7 @@ export const toText = (value: unknown): string => {
     // Not the second argument, which is what a method `toJSON` made of it.
     const json = wrapped(this[name]);
     const path = paths.has(this) ? `${paths.get(this)}/${name}` : '';
-    if (!isPlain(json)) throw TypeError(`No JSON at '${path}': ${typeof json}`);
+    if (!isPlain(json)) throw TypeError(`No JSON for the ${typeof json} at '${path}'`);
     paths.set(json, path);
     return json;
   });

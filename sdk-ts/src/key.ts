@@ -35,7 +35,7 @@ export interface Address {
 export const segment = (text: string): string => text.replace(/[^\w\-.~!$&'()*+,;=:@]/gu, encodeURIComponent);
 
 /** Strings that are not their own segment: empty, dots, with an encoded slash, or that would read as something else. */
-const TILDE = /^$|^\.\.?$|^[\da-f]{24}$|^[~_]|\//i;
+const TILDE = /^(\.{0,2}|[\da-f]{24})$|^[~_]|\//i;
 
 /** The path segment of an id. Throws a TypeError where that is none. */
 export const idSegment = (id: unknown): string => {

@@ -19,10 +19,10 @@ export class FreshetError extends Error {
   constructor(
     readonly status: number,
     title: string,
+    cause?: unknown,
     members?: Partial<Problem>,
     /** Seconds after which to try again, where the gateway says so (429, 503). */
     readonly retryAfter: number | null = null,
-    cause?: unknown,
   ) {
     const problem = { type: 'about:blank', title, ...members, status };
     super(problem.detail ?? problem.title, { cause });
@@ -31,8 +31,7 @@ export class FreshetError extends Error {
 }
 
 /** No answer came, or one that cannot be read. */
-export const unanswered = (cause: unknown): FreshetError =>
-  new FreshetError(0, `No answer: ${cause}`, {}, null, cause);
+export const unanswered = (cause: unknown): FreshetError => new FreshetError(0, `No answer: ${cause}`, cause);
 
 /** The error in an answer whose status is not a success. A body that is no problem+json is left out. */
 export const refused = (status: number, body: string, retryAfter?: string | null): FreshetError => {
@@ -42,5 +41,5 @@ export const refused = (status: number, body: string, retryAfter?: string | null
   } catch {
     // A proxy's error page: its status says enough.
   }
-  return new FreshetError(status, `HTTP ${status}`, problem, Number(retryAfter) || null);
+  return new FreshetError(status, `HTTP ${status}`, undefined, problem, Number(retryAfter) || null);
 };

@@ -1,6 +1,4 @@
-/**
- * The canonical text of filters and ids; null where only the gateway can tell it.
- */
+/** The canonical text of filters and ids; null where only the gateway can tell it. */
 import type { Json, JsonObject } from '../ejson.ts';
 import { filterValue } from './filter.ts';
 import { need, type Value } from './leaf.ts';
