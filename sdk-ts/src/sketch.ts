@@ -3,7 +3,7 @@
  * how old a sketch may be is `decide.ts`. Whatever cannot be read exactly is an error, never an empty sketch: a
  * wrong "not in it" would be a stale answer.
  */
-import { utf8, words } from './bytes.ts';
+import { padded, utf8 } from './bytes.ts';
 import { type Salt, siphash } from './siphash.ts';
 
 /** Bytes before the bits. */
@@ -37,11 +37,11 @@ export interface Sketch {
 /** Reads format version 1. Throws a TypeError on anything else. */
 export const decodeSketch = (bytes: Uint8Array): Sketch => {
   // A header that is cut off reads as one of zeros, which is none. So does any on a machine of the other byte order.
-  const header = words(bytes, HEADER_BYTES);
+  const header = padded(bytes, HEADER_BYTES);
   const [magic, form, m, ageMs, , , , , invalidationMs, reserved, ...salt] = new Uint32Array(
-    header.buffer,
+    header,
   ) as Iterable<number> as [number, number, number, number, 0, 0, 0, 0, number, number, ...Salt];
-  const [, , epoch, watermark] = header as Iterable<bigint> as [0n, 0n, bigint, bigint];
+  const [, , epoch, watermark] = new BigUint64Array(header) as Iterable<bigint> as [0n, 0n, bigint, bigint];
   const k = bytes[5] as number;
   const flags = form >>> 16;
   // A delta (bit 1) is never asked for; other flags and the reserved field have no meaning yet.

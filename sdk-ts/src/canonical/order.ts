@@ -12,8 +12,8 @@ export const compare = (a: Order, b: Order): number => {
   if (typeof a === 'string') return compare(utf8(a), utf8(b as string));
   if (typeof a !== 'object') return a < (b as number) ? -1 : +(a > (b as number));
   const other = b as readonly Order[];
-  for (const i in a) {
-    const difference = i in other ? compare(a[i] as Order, other[i] as Order) : 1;
+  for (let i = 0; i < a.length && i < other.length; i++) {
+    const difference = compare(a[i] as Order, other[i] as Order);
     if (difference) return difference;
   }
   return a.length - other.length;
