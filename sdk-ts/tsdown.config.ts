@@ -15,7 +15,7 @@ const OPTIONS: MinifyOptions = {
   module: true,
   ecma: 2020,
   toplevel: true,
-  compress: { passes: 2, unsafe_arrows: true, inline: 1 },
+  compress: { passes: 2, unsafe_arrows: true, inline: 1, pure_getters: true },
   mangle: { properties: { regex: INTERNAL, builtins: true, keep_quoted: true } },
 };
 
