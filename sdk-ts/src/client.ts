@@ -6,10 +6,11 @@ import { keep } from './copies.ts';
 import {
   type Address,
   countAddress,
+  plainSegment,
   type Query,
   queryAddress,
+  recordAddress,
   recordKey,
-  recordPath,
   segment,
 } from './key.ts';
 import { refused } from './problem.ts';
@@ -84,54 +85,45 @@ export interface Database {
 /** The collection at `path`. */
 const open = (state: State, path: string): Collection => {
   const answer = (
-    key: string,
-    keyed: boolean,
+    { key, keyed }: Address,
     scope: string,
     { linearizable }: ReadOptions = {},
   ): Promise<Read> => read(state, { key, keyed, scope, record: scope !== path, linearizable });
 
-  const record = async (scope: string, options: RecordOptions = {}): Promise<Item> => {
-    const { found, text, meta } = await answer(recordKey(scope, options), true, scope, options);
+  const record = async ({ key, keyed }: Address, options: RecordOptions = {}): Promise<Item> => {
+    const { found, text, meta } = await answer({ key: recordKey(key, options), keyed }, key, options);
     return { item: found ? JSON.parse(text) : null, meta };
   };
 
-  const query = async ({ key, keyed }: Address, options?: ReadOptions): Promise<Read> => {
-    const shown = await answer(key, keyed, path, options);
+  const query = async (pending: Promise<Address>, options?: ReadOptions): Promise<Read> => {
+    const shown = await answer(await pending, path, options);
     if (!shown.found) throw refused(404, shown.text);
     return shown;
   };
 
   const change =
     (method: string, type?: string) =>
-    async (id: unknown, body?: object, options?: WriteOptions): Promise<Written> =>
-      write(state, method, recordPath(path, id), path, body, options, type);
+    (id: unknown, body?: object, options?: WriteOptions): Promise<Written> =>
+      write(state, method, path, id, body, options, type);
 
   return {
-    get: async (id, options) => record(recordPath(path, id), options),
+    get: async (id, options) => record(await recordAddress(path, id), options),
     async find(given = {}, options) {
       const { fields, rep, view = 'objects' } = given;
       const { text, meta, until } = await query(queryAddress(path, given), options);
       const page: { items: Document[]; next?: string } = JSON.parse(text);
       for (const item of page.items) {
-        const { _id } = item as { _id?: { $oid?: string } };
-        // C4: embedded records are copies, as old as the answer and usable as long. Of ids that are documents JavaScript may
-        // have changed the order of the fields.
-        if (!fields?.length && /^[sn]/.test(typeof (_id?.$oid ?? _id))) {
-          keep(
-            state.copies,
-            recordKey(recordPath(path, _id), { rep }),
-            item,
-            meta.position,
-            null,
-            until,
-            false,
-          );
+        // C4: embedded records are copies, as old as the answer and usable as long. Of other ids JavaScript may have changed
+        // the order of the fields.
+        const id = plainSegment(item._id);
+        if (!fields?.length && id) {
+          keep(state.copies, recordKey(`${path}/${id}`, { rep }), item, meta.position, null, until, false);
         }
       }
       const resolved = page.items.map(async (item) =>
         // A document of `view=auto` may have a field of that name beside others.
         view !== 'objects' && typeof item._ref === 'string' && !Object.keys(item)[1]
-          ? (await record(item._ref, { ...options, fields, rep })).item
+          ? (await record({ key: item._ref, keyed: true }, { ...options, fields, rep })).item
           : item,
       );
       return {
@@ -145,7 +137,7 @@ const open = (state: State, path: string): Collection => {
       const { text, meta } = await query(countAddress(path, filter), options);
       return { ...JSON.parse(text), meta };
     },
-    insert: (body, options) => write(state, 'POST', path, path, body, options),
+    insert: (body, options) => write(state, 'POST', path, undefined, body, options),
     put: change('PUT'),
     patch: change('PATCH', 'application/merge-patch+json'),
     update: change('PATCH', 'application/vnd.freshet.update+json'),

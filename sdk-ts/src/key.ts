@@ -3,9 +3,8 @@
  * SDK asks for a resource by its key, so one cache entry, one sketch entry and one surrogate key belong to it.
  */
 
-import { filterText as canonicalFilter, idText as canonicalId } from './canonical/index.ts';
-import { sortedSet } from './canonical/order.ts';
-import { toJson, toText } from './ejson.ts';
+import { utf8 } from './bytes.ts';
+import { type Json, toText } from './ejson.ts';
 
 /** What a query asks for. */
 export interface Query {
@@ -34,17 +33,38 @@ export interface Address {
 /** A path segment: RFC 3986 `pchar` stays. */
 export const segment = (text: string): string => text.replace(/[^\w\-.~!$&'()*+,;=:@]/gu, encodeURIComponent);
 
+let form: Promise<typeof import('./canonical/index.ts') | undefined> | undefined;
+
+/**
+ * The canonical form, a module of its own that is loaded when it is first needed. Where that fails there is none from then on:
+ * what the origin said under one spelling must not be taken back by a cache under another.
+ */
+const canonical = (): NonNullable<typeof form> =>
+  (form ??= import('./canonical/index.ts').catch(() => undefined));
+
+/** An encoded slash is not allowed in a segment. */
+const tildeForm = (text: string): string => segment(`~${text.replace(/\//g, '\\u002f')}`);
+
 /** Strings that are not their own segment: empty, dots, with an encoded slash, or that would read as something else. */
 const TILDE = /^(\.{0,2}|[\da-f]{24})$|^[~_]|\//i;
 
-/** The path segment of an id. Throws a TypeError where that is none. */
-export const idSegment = (id: unknown): string => {
-  const json = toJson(id);
-  if (typeof json === 'string' && !TILDE.test(json)) return segment(json);
-  const text = canonicalId(json);
+/** The segment of an id that is an ObjectId, a string or an integer of few digits: without the canonical form. */
+export const plainSegment = (id: Json | undefined): string | undefined => {
+  if (typeof id === 'string' && !TILDE.test(id)) return segment(id);
+  const text = JSON.stringify(id);
+  return /^("|-?\d{1,15}$)/.test(text)
+    ? tildeForm(text)
+    : /^{"\$oid":"([\da-f]{24})"}$/i.exec(text)?.[1]?.toLowerCase();
+};
+
+/** The path of the record of that id in the collection at `path`. Rejects with a TypeError where that is none. */
+export const recordAddress = async (path: string, id: unknown): Promise<Address> => {
+  const given = toText(id);
+  const json: Json = JSON.parse(given);
+  const plain = plainSegment(json);
+  const text = plain ?? (await canonical())?.idText(json);
   if (text === null) throw TypeError('Not an id');
-  const digits = /^{"\$oid":"(\w+)"}$/.exec(text)?.[1];
-  return digits ?? segment(`~${text.replace(/\//g, '\\u002f')}`);
+  return { key: `${path}/${plain ?? tildeForm(text ?? given)}`, keyed: !!text };
 };
 
 const names = (list: Query['sort'] = ''): string[] => `${list}`.match(/[^,]+/g) ?? [];
@@ -56,9 +76,12 @@ const sortText = (sort: Query['sort']): string =>
     .replace(/(^|,)_id(,.*)?$|(?<=(^|,)-_id),.*/s, '');
 
 const fieldsText = (fields: Query['fields']): string => {
-  const all = sortedSet(names(fields).map((name) => [name.replace(/^-/, ''), name])).map(([, name]) => name);
+  // Of the path, without the sign: one character for each byte, in whose order they are.
+  const bytes = (name: string): string => String.fromCharCode(...utf8(name.replace(/^-/, '')));
+  const all = names(fields).sort((a, b) => (bytes(a) < bytes(b) ? -1 : 1));
   const others = all.filter((name) => name !== '_id');
-  return (others[0] ? others : all).join();
+  // A path that is named twice is for the gateway to refuse.
+  return (others[0] && new Set(all.map(bytes)).size === all.length ? others : all).join();
 };
 
 /** Parameters that say nothing: empty ones, and defaults. */
@@ -75,19 +98,16 @@ const join = (path: string, parameters: { readonly [name: string]: string | numb
 };
 
 /** The canonical text of a filter; the filter as it was written where that has none. */
-const filterText = (filter: object = {}): [text: string, keyed: boolean] => {
+const filterText = async (filter: object = {}): Promise<[text: string, keyed: boolean]> => {
   const given = toText(filter);
-  const text = canonicalFilter(JSON.parse(given));
-  return [text ?? given, text !== null];
+  const text = given === '{}' ? given : (await canonical())?.filterText(JSON.parse(given));
+  return [text ?? given, !!text];
 };
 
-/** The path of the record of that id in the collection at `path`. */
-export const recordPath = (path: string, id: unknown): string => `${path}/${idSegment(id)}`;
-
 /** The address of a query over the collection at `path`. */
-export const queryAddress = (path: string, query: Query): Address => {
+export const queryAddress = async (path: string, query: Query): Promise<Address> => {
   const { after, fields, limit, rep, skip, sort, view } = query;
-  const [filter, keyed] = filterText(query.filter);
+  const [filter, keyed] = await filterText(query.filter);
   const key = join(path, {
     after,
     fields: fieldsText(fields),
@@ -102,8 +122,8 @@ export const queryAddress = (path: string, query: Query): Address => {
 };
 
 /** The address of the number of records that match. */
-export const countAddress = (path: string, given?: object): Address => {
-  const [filter, keyed] = filterText(given);
+export const countAddress = async (path: string, given?: object): Promise<Address> => {
+  const [filter, keyed] = await filterText(given);
   return { key: join(`${path}/_count`, { filter }), keyed };
 };
 

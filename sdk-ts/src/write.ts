@@ -4,8 +4,8 @@
  */
 import { keep } from './copies.ts';
 import { type JsonObject, toText } from './ejson.ts';
-import { recordPath } from './key.ts';
-import { refused } from './problem.ts';
+import { recordAddress } from './key.ts';
+import { refused, unanswered } from './problem.ts';
 import { writeAcknowledged } from './session.ts';
 import type { State } from './state.ts';
 import { send } from './transport.ts';
@@ -32,15 +32,22 @@ export interface Written {
 /** Stands in for a position that an answer does not name: no answer can prove to be newer. */
 const POSITION_MAX = 2n ** 64n - 1n;
 
+/** The paths of records that are written. Without its canonical form no read could be held to the write. */
+const pathsOf = async (collection: string, ids: readonly unknown[]): Promise<string[]> => {
+  const all = await Promise.all(ids.map((id) => recordAddress(collection, id)));
+  if (!all.every(({ keyed }) => keyed)) throw unanswered('no canonical form');
+  return all.map(({ key }) => key);
+};
+
 /**
- * Sends a write to `path`, which is its collection's for an insert, after those before it. Answers the acknowledged documents; none
- * for a delete.
+ * Sends a write of the record of that id, or an insert into the collection at that path, after the writes before it. Answers the
+ * acknowledged documents; none for a delete.
  */
 export const write = async (
   state: State,
   method: string,
-  path: string,
   collection: string,
+  id: unknown,
   given?: object,
   { ifMatch, idempotencyKey }: WriteOptions = {},
   type = 'application/json',
@@ -52,6 +59,13 @@ export const write = async (
     'idempotency-key': idempotencyKey,
   }).filter(([, value]) => value) as [string, string][];
   const turn = state.lastWrite.then(async () => {
+    const insert = method === 'POST';
+    // Of an insert, too: none may be found wanting when it was acknowledged. Ids that are not given are ObjectIds.
+    let paths = await pathsOf(
+      collection,
+      insert ? ([given].flat() as Document[]).map(({ _id = '' }) => _id) : [id],
+    );
+    const path = insert ? collection : (paths[0] as string);
     state.copies.delete(path); // Whatever becomes of the write.
     const { found, text, position, etag, sentAt } = await send(state, path, {
       method,
@@ -62,7 +76,11 @@ export const write = async (
     const many = Array.isArray(given);
     const answers = text ? [JSON.parse(text)] : [];
     const items: Document[] = many ? answers[0].items : answers;
-    const paths = path === collection ? items.map(({ _id }) => recordPath(path, _id)) : [path];
+    if (insert)
+      paths = await pathsOf(
+        collection,
+        items.map(({ _id }) => _id),
+      );
     state.session = writeAcknowledged(state.session, [...paths, collection], position ?? POSITION_MAX);
     items.forEach((item, i) => {
       // The tag of several documents is no record's.

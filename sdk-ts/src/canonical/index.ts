@@ -1,4 +1,7 @@
-/** The canonical text of filters and ids; null where only the gateway can tell it. */
+/**
+ * The canonical text of filters and ids; null where only the gateway can tell it. A module of its own, loaded when the first
+ * filter or unusual id is met, so that the entry stays small: it shares nothing with the entry but types.
+ */
 import type { Json, JsonObject } from '../ejson.ts';
 import { filterValue } from './filter.ts';
 import { need, type Value } from './leaf.ts';

@@ -39,7 +39,12 @@ const NUMERAL = /^(-?)(?:(?=\.?\d)(\d*)\.?(\d*)(?:[Ee]([+-]?\d+))?|Infinity)$|^N
 
 const numeral = (text: string): RegExpExecArray => NUMERAL.exec(text) as RegExpExecArray;
 
-export const double = (text: string): Value => number(+numeral(text)[0]);
+export const double = (text: string): Value => {
+  const near = +numeral(text)[0];
+  // Digits must not become infinite: the gateway refuses them.
+  need(/\d/.test(text) === Number.isFinite(near));
+  return number(near);
+};
 
 /** The digits with a point at this place, counted from the end where it is negative; without one where nothing comes after it. */
 const pointed = (digits: string, at: number): string => {
