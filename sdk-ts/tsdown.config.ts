@@ -1,7 +1,9 @@
 /**
- * The package is minified: an entry and the canonical form of filters. Properties that only the SDK's own objects have get short names: those that are
- * listed in `internal-names.json` and no others (no such object passes from one module to the other). A name that is also public, sent or received must not be in it; the
+ * The package is one minified module. Properties that only the SDK's own objects have get short names: those that are
+ * listed in `internal-names.json` and no others. A name that is also public, sent or received must not be in it; the
  * build fails where one is in the declarations, and `npm run test:built` runs the tests against what was built.
+ *
+ * Functions of the source are constants: the minifier joins those into one statement, and what is one expression costs no `return`.
  */
 import { type MinifyOptions, minify } from 'terser';
 import { defineConfig, type UserConfig } from 'tsdown';
@@ -13,7 +15,7 @@ const OPTIONS: MinifyOptions = {
   module: true,
   ecma: 2020,
   toplevel: true,
-  compress: { passes: 3, unsafe_arrows: true, unsafe_methods: true },
+  compress: { passes: 2, unsafe_arrows: true, inline: 1, pure_getters: true },
   mangle: { properties: { regex: INTERNAL, builtins: true, keep_quoted: true } },
 };
 
@@ -23,9 +25,11 @@ const config: UserConfig = defineConfig({
   platform: 'neutral',
   target: 'es2022',
   dts: true,
-  sourcemap: true,
+  // Beside the module, which does not name it.
+  sourcemap: 'hidden',
   clean: true,
-  minify: false,
+  // What Terser leaves, after it.
+  minify: { compress: true, mangle: false },
   plugins: [
     {
       name: 'short-names',

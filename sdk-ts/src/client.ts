@@ -6,10 +6,10 @@ import { keep } from './copies.ts';
 import {
   type Address,
   countAddress,
-  idSegment,
-  plainIdSegment,
+  plainSegment,
   type Query,
   queryAddress,
+  recordAddress,
   recordKey,
   segment,
 } from './key.ts';
@@ -83,89 +83,83 @@ export interface Database {
 }
 
 /** The collection at `path`. */
-function open(state: State, path: string): Collection {
-  const pathOf = async (id: unknown): Promise<string> => `${path}/${await idSegment(id)}`;
+const open = (state: State, path: string): Collection => {
+  const answer = (
+    { key, keyed }: Address,
+    scope: string,
+    { linearizable }: ReadOptions = {},
+  ): Promise<Read> => read(state, { key, keyed, scope, record: scope !== path, linearizable });
 
-  const record = async (scope: string, { linearizable, ...form }: RecordOptions = {}): Promise<Item> => {
-    const target = { key: recordKey(scope, form), keyed: true, scope, record: true, linearizable };
-    const { found, text, meta } = await read(state, target);
+  const record = async ({ key, keyed }: Address, options: RecordOptions = {}): Promise<Item> => {
+    const { found, text, meta } = await answer({ key: recordKey(key, options), keyed }, key, options);
     return { item: found ? JSON.parse(text) : null, meta };
   };
 
-  const query = async (address: Promise<Address>, { linearizable }: ReadOptions = {}): Promise<Read> => {
-    const answer = await read(state, { ...(await address), scope: path, record: false, linearizable });
-    if (!answer.found) throw refused(404, answer.text);
-    return answer;
-  };
-
-  /** C4: embedded records are copies, as old as the answer and usable as long. */
-  const keepEach = (
-    items: readonly Document[],
-    { meta: { position }, until }: Read,
-    { rep }: Query,
-  ): void => {
-    if (position === null) return;
-    for (const item of items) {
-      // Of other ids JavaScript may have changed the order of the fields.
-      const id = plainIdSegment(item._id);
-      const copy = { text: JSON.stringify(item), position, etag: null, until, own: false };
-      if (id) keep(state.copies, recordKey(`${path}/${id}`, { rep }), copy);
-    }
-  };
-
-  /** The records that an answer names. One that was deleted since the query was answered is left out. */
-  const resolve = async (items: readonly Document[], options: RecordOptions): Promise<Document[]> => {
-    const resolved = items.map(async (item) =>
-      // A document of `view=auto` may have a field of that name beside others.
-      typeof item._ref === 'string' && !Object.keys(item)[1] ? (await record(item._ref, options)).item : item,
-    );
-    return (await Promise.all(resolved)).filter((item) => item !== null);
+  const query = async (pending: Promise<Address>, options?: ReadOptions): Promise<Read> => {
+    const shown = await answer(await pending, path, options);
+    if (!shown.found) throw refused(404, shown.text);
+    return shown;
   };
 
   const change =
     (method: string, type?: string) =>
-    async (id: unknown, body?: object, options?: WriteOptions): Promise<Written> =>
-      write(state, { method, path: await pathOf(id), collection: path, body, options, type });
+    (id: unknown, body?: object, options?: WriteOptions): Promise<Written> =>
+      write(state, method, path, id, body, options, type);
 
   return {
-    get: async (id, options) => record(await pathOf(id), options),
+    get: async (id, options) => record(await recordAddress(path, id), options),
     async find(given = {}, options) {
-      const answer = await query(queryAddress(path, given), options);
-      const { items, next } = JSON.parse(answer.text);
       const { fields, rep, view = 'objects' } = given;
-      if (!fields?.length) keepEach(items, answer, given);
+      const { text, meta, until } = await query(queryAddress(path, given), options);
+      const page: { items: Document[]; next?: string } = JSON.parse(text);
+      for (const item of page.items) {
+        // C4: embedded records are copies, as old as the answer and usable as long. Of other ids JavaScript may have changed
+        // the order of the fields.
+        const id = plainSegment(item._id);
+        if (!fields?.length && id) {
+          keep(state.copies, recordKey(`${path}/${id}`, { rep }), item, meta.position, null, until, false);
+        }
+      }
+      const resolved = page.items.map(async (item) =>
+        // A document of `view=auto` may have a field of that name beside others.
+        view !== 'objects' && typeof item._ref === 'string' && !Object.keys(item)[1]
+          ? (await record({ key: item._ref, keyed: true }, { ...options, fields, rep })).item
+          : item,
+      );
       return {
-        items: view === 'objects' ? items : await resolve(items, { ...options, fields, rep }),
-        ...(next && { next }),
-        meta: answer.meta,
+        ...page,
+        // A record that was deleted since the query was answered is left out.
+        items: (await Promise.all(resolved)).filter((item) => item !== null),
+        meta,
       };
     },
     async count(filter, options) {
       const { text, meta } = await query(countAddress(path, filter), options);
-      return { count: JSON.parse(text).count, meta };
+      return { ...JSON.parse(text), meta };
     },
-    insert: (body, options) => write(state, { method: 'POST', path, collection: path, body, options }),
+    insert: (body, options) => write(state, 'POST', path, undefined, body, options),
     put: change('PUT'),
     patch: change('PATCH', 'application/merge-patch+json'),
     update: change('PATCH', 'application/vnd.freshet.update+json'),
     delete: (id, options) => change('DELETE')(id, undefined, options),
   };
-}
+};
 
 /** Opens a session over a database of the gateway at `url`. Asks nothing before the first read. */
-export function connect(url: string, options: Options): Database {
-  const { database, staleness = 60, causal = false } = options;
-  if (!(staleness >= 0)) throw new RangeError('staleness must be 0 or more');
-  const base = url.replace(/\/+$/, '');
+export const connect = (
+  url: string,
+  { database, staleness = 60, causal = false, fetch, clock = awakeClock(), random = Math.random }: Options,
+): Database => {
+  if (!(staleness >= 0)) throw RangeError('staleness must be 0 or more');
   const path = `/v1/${segment(database)}`;
   const state: State = {
     delta: staleness * 1_000,
     causal,
-    fetch: options.fetch ?? ((input, init) => fetch(input, init)),
-    clock: options.clock ?? awakeClock(),
-    random: options.random ?? Math.random,
-    base,
-    sketchUrl: `${base}${path}/_sketch`,
+    fetch,
+    clock,
+    random,
+    base: url.replace(/\/+$/, ''),
+    sketchPath: `${path}/_sketch`,
     session: START,
     copies: new Map(),
     flights: new Map(),
@@ -178,4 +172,4 @@ export function connect(url: string, options: Options): Database {
     collection: (name) => open(state, `${path}/${segment(name)}`),
     refresh: () => refresh(state),
   };
-}
+};

@@ -10,10 +10,7 @@ export type Clock = () => number;
 const DRIFT_MS_MAX = 1_000;
 
 /** Monotonic time of `performance`, moved on by the wall clock where that shows that the machine was asleep. */
-export function awakeClock(
-  monotonic: Clock = () => performance.now(),
-  wall: Clock = () => Date.now(),
-): Clock {
+export const awakeClock = (monotonic: Clock = () => performance.now(), wall: Clock = Date.now): Clock => {
   let [m, w, now] = [monotonic(), wall(), 0];
   return () => {
     const [m2, w2] = [monotonic(), wall()];
@@ -22,4 +19,4 @@ export function awakeClock(
     [m, w] = [m2, w2];
     return now;
   };
-}
+};

@@ -2,20 +2,18 @@
  * The SDK's own store of records: those that answers embedded (C4) and those that own writes left (C11). It holds text,
  * so that no caller can change what another is given.
  */
-import type { Decision, Policy, Reason, Target } from './decide.ts';
+import type { Policy, Reason, Target } from './decide.ts';
 import { isOlder, type Session } from './session.ts';
+import type { Answer } from './transport.ts';
 
 /** Records kept; the one put longest ago makes room. */
 export const COPIES_MAX = 5_000;
 /** Longer records are not kept. */
 export const COPY_CHARACTERS_MAX = 65_536;
 
-export interface Copy {
-  readonly text: string;
+/** A copy is an answer that is there already. */
+export interface Copy extends Omit<Answer, 'sentAt'> {
   readonly position: bigint;
-  readonly etag: string | null;
-  /** The moment from which it must not be used. */
-  readonly until: number;
   /** Whether an own write left it. The sketch does not know of such a copy. */
   readonly own: boolean;
 }
@@ -23,28 +21,38 @@ export interface Copy {
 /** By record key. */
 export type Copies = Map<string, Copy>;
 
-/** Keeps the copy unless a newer one is there. */
-export function keep(copies: Copies, key: string, copy: Copy): void {
+/** Keeps a record, as it was at `position`, unless a newer copy is there. It must not be used from the moment `until`. */
+export const keep = (
+  copies: Copies,
+  key: string,
+  item: object,
+  position: bigint | null,
+  etag: string | null,
+  until: number,
+  own: boolean,
+): void => {
+  const text = JSON.stringify(item);
   const before = copies.get(key);
-  if (copy.text.length > COPY_CHARACTERS_MAX || (before && before.position > copy.position)) return;
+  if (position === null || text.length > COPY_CHARACTERS_MAX || (before && before.position > position))
+    return;
   copies.delete(key);
-  copies.set(key, copy);
+  copies.set(key, { found: true, text, position, etag, until, own, from: 'memory' });
   const [oldest] = copies.keys();
   if (copies.size > COPIES_MAX) copies.delete(oldest as string);
-}
+};
 
-/** Why a copy may answer a read now; false where it may not. */
-export function copyReason(
+/** Why a copy may answer a read now that would otherwise be made for `reason`; false where it may not. */
+export const copyReason = (
   { own, until, position, etag }: Copy,
   session: Session,
   target: Target,
-  policy: Policy,
-  { reason }: Decision,
+  { causal }: Policy,
+  reason: Reason,
   now: number,
-): Reason | false {
+): Reason | false => {
   if (target.linearizable || !(now < until) || isOlder(session, target, position, etag)) return false;
   if (!own) return reason === 'fresh' && 'embedded-copy';
   // Bounded by time alone: acknowledged less than Δ ago. Where something later was seen, a write to this record may
   // have come before that (C13).
-  return !(policy.causal && session.seen > position) && 'own-copy';
-}
+  return !(causal && session.seen > position) && 'own-copy';
+};

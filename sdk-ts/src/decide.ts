@@ -64,26 +64,25 @@ export interface Target {
 }
 
 /** Δ' = Δ − Δ_inv in milliseconds (C9); Δ while there is no sketch. */
-export function edgeBound(held: Held | null, delta: number): number {
-  return delta - (held?.sketch.invalidationMs ?? 0);
-}
+export const edgeBound = (held: Held | null, delta: number): number =>
+  delta - (held?.sketch.invalidationMs ?? 0);
 
 /** The part of Δ' after which a new sketch is fetched (C10). */
 const REFRESH_PART = 0.8;
 
 /** Whether it is time for a new sketch. */
-export function isRefreshDue({ held, seen }: Session, { delta, causal }: Policy, now: number): boolean {
+export const isRefreshDue = ({ held, seen }: Session, { delta, causal }: Policy, now: number): boolean => {
   if (!(delta > 0)) return false; // No sketch is ever used.
   if (held === null || (causal && seen > held.sketch.watermark)) return true;
   return now - takenAt(held) >= REFRESH_PART * edgeBound(held, delta);
-}
+};
 
-function reloadReason(
+const reloadReason = (
   session: Session,
   target: Target,
   { delta, causal }: Policy,
   now: number,
-): Reason | false {
+): Reason | false => {
   const { held, seen } = session;
   if (target.linearizable) return 'linearizable';
   if (!target.keyed) return 'no-key';
@@ -98,10 +97,10 @@ function reloadReason(
   const owes = knownOf(session, target.key).shown < written;
   if (owes && (watermark < written || contains(held.sketch, target.key))) return 'own-write';
   return causal && seen > watermark && 'ahead-of-sketch';
-}
+};
 
 /** How to make a read of `target` now. */
-export function decide(session: Session, target: Target, policy: Policy, now: number): Decision {
+export const decide = (session: Session, target: Target, policy: Policy, now: number): Decision => {
   const reason = reloadReason(session, target, policy, now);
   if (reason) return { mode: 'reload', reason };
   const held = session.held as Held; // Without one there is a reason to reload.
@@ -112,4 +111,4 @@ export function decide(session: Session, target: Target, policy: Policy, now: nu
     mode: policy.causal ? 'reload' : 'no-cache',
     reason: held.sketch.saturated ? 'saturated' : 'in-sketch',
   };
-}
+};

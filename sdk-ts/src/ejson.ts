@@ -1,5 +1,5 @@
 /**
- * From JavaScript values to Extended JSON v2 as plain objects. Values pass through as they are; what JSON
+ * From JavaScript values to Extended JSON v2. Values pass through as they are; what JSON
  * would drop or change silently is wrapped or refused. `undefined` is refused everywhere: dropping it from a filter
  * would widen the query to everything.
  */
@@ -9,46 +9,47 @@ export type Json = null | boolean | number | string | readonly Json[] | { readon
 /** A JSON object. */
 export type JsonObject = { readonly [name: string]: Json };
 
-function refuse(what: unknown, at: string): never {
-  throw new TypeError(`${what} at ${at || '/'} has no place in JSON`);
-}
+/** Whether JSON can hold what stands for the value. */
+const isPlain = (value: unknown): boolean => {
+  if (typeof value === 'string') return value.isWellFormed();
+  if (Object(value) !== value) return value === null || /^[bn]/.test(typeof value);
+  const prototype = Object.getPrototypeOf(value);
+  // A Map or a class instance would become `{}`, which matches everything. (A plain object of another realm is plain.)
+  return Array.isArray(value) || !prototype || !Object.getPrototypeOf(prototype);
+};
 
-function objectToJson(value: object, at: string): Json {
-  const member = (v: unknown, name: string | number): Json => toJson(v, `${at}/${name}`);
-  // Array.from turns holes into undefined, which is refused.
-  if (Array.isArray(value)) return Array.from(value, member);
+/** What stands for the value in Extended JSON; its members are not looked at. */
+// biome-ignore lint/suspicious/noExplicitAny: anything may be given
+const wrapped = (value: any): unknown => {
+  if (typeof value === 'number') {
+    if (Object.is(value, -0)) return { $numberDouble: '-0.0' };
+    return Number.isFinite(value) ? value : { $numberDouble: `${value}` };
+  }
+  if (typeof value === 'bigint') return { $numberLong: `${value}` };
   // BigInt refuses the NaN of an invalid Date.
-  if (value instanceof Date) return { $date: toJson(BigInt(+value)) };
+  if (value instanceof Date) return { $date: BigInt(+value) };
   if (value instanceof RegExp && !/[^ims]/.test(value.flags)) {
     return { $regularExpression: { pattern: value.source, options: value.flags } };
   }
   // The BSON library's classes describe themselves.
-  const own = value as { toExtendedJSON?: (options: object) => Json };
-  if (own.toExtendedJSON) return own.toExtendedJSON({ relaxed: false });
-  const prototype = Object.getPrototypeOf(value);
-  // A Map or a class instance would become `{}`, which matches everything. (A plain object of another realm is plain.)
-  if (prototype && Object.getPrototypeOf(prototype)) refuse(value, at);
-  return Object.fromEntries(Object.entries(value).map(([name, v]) => [name, member(v, name)]));
-}
+  return value?.toExtendedJSON?.({ relaxed: false }) ?? value;
+};
 
 /**
- * The Extended JSON of `value`, which is at the path `at`. Throws a TypeError on `undefined`, functions, symbols and class
- * instances, a RangeError on an invalid Date and on what refers to itself.
+ * The Extended JSON of `value` as text. Throws a TypeError on `undefined`, functions, symbols, class
+ * instances and what refers to itself, a RangeError on an invalid Date.
  */
-export function toJson(value: unknown, at = ''): Json {
-  switch (typeof value) {
-    case 'object':
-      return value && objectToJson(value, at);
-    case 'number':
-      if (Number.isFinite(value) && !Object.is(value, -0)) return value;
-      return { $numberDouble: value === 0 ? '-0.0' : `${value}` };
-    case 'bigint':
-      return { $numberLong: `${value}` };
-    case 'string':
-      return value.isWellFormed() ? value : refuse('A lone surrogate', at);
-    case 'boolean':
-      return value;
-    default:
-      return refuse(typeof value, at);
-  }
-}
+export const toText = (value: unknown): string => {
+  const paths = new Map<unknown, string>();
+  return JSON.stringify(value, function (this: { [name: string]: unknown }, name) {
+    // Not the second argument, which is what a method `toJSON` made of it.
+    const json = wrapped(this[name]);
+    const path = paths.has(this) ? `${paths.get(this)}/${name}` : '';
+    if (!isPlain(json)) throw TypeError(`No JSON for the ${typeof json} at '${path}'`);
+    paths.set(json, path);
+    return json;
+  });
+};
+
+/** The Extended JSON of `value` as plain objects. */
+export const toJson = (value: unknown): Json => JSON.parse(toText(value));

@@ -2,8 +2,9 @@
  * Keys: the canonical path and query string that name a resource, and the id segment (docs/canonical-form.md). The
  * SDK asks for a resource by its key, so one cache entry, one sketch entry and one surrogate key belong to it.
  */
-import { type Json, type JsonObject, toJson } from './ejson.ts';
-import { utf8 } from './sketch.ts';
+
+import { utf8 } from './bytes.ts';
+import { type Json, toText } from './ejson.ts';
 
 /** What a query asks for. */
 export interface Query {
@@ -30,84 +31,81 @@ export interface Address {
 }
 
 /** A path segment: RFC 3986 `pchar` stays. */
-export function segment(text: string): string {
-  return text.replace(/[^\w\-.~!$&'()*+,;=:@]/gu, encodeURIComponent);
-}
+export const segment = (text: string): string => text.replace(/[^\w\-.~!$&'()*+,;=:@]/gu, encodeURIComponent);
+
+let form: Promise<typeof import('./canonical/index.ts') | undefined> | undefined;
+
+/**
+ * The canonical form, a module of its own that is loaded when it is first needed. Where that fails there is none from then on:
+ * what the origin said under one spelling must not be taken back by a cache under another.
+ */
+const canonical = (): NonNullable<typeof form> =>
+  (form ??= import('./canonical/index.ts').catch(() => undefined));
 
 /** An encoded slash is not allowed in a segment. */
-const tildeForm = (text: string): string => segment(`~${text.replaceAll('/', '\\u002f')}`);
+const tildeForm = (text: string): string => segment(`~${text.replace(/\//g, '\\u002f')}`);
 
-/** The segment of an id that is an ObjectId, a string or a safe integer. */
-export function plainIdSegment(id: Json | undefined): string | undefined {
-  if (typeof id === 'string') {
-    const tilde = /^$|^\.\.?$|^[\da-f]{24}$|^[~_]|\//i.test(id);
-    return tilde ? tildeForm(JSON.stringify(id)) : segment(id);
-  }
-  if (Number.isSafeInteger(id)) return `~${id}`;
-  return /^{"\$oid":"([\da-f]{24})"}$/i.exec(JSON.stringify(id))?.[1]?.toLowerCase();
-}
+/** Strings that are not their own segment: empty, dots, with an encoded slash, or that would read as something else. */
+const TILDE = /^(\.{0,2}|[\da-f]{24})$|^[~_]|\//i;
 
-/** The path segment of an id. Rejects with a TypeError where that is none. */
-export async function idSegment(id: unknown): Promise<string> {
-  const json = toJson(id);
-  const plain = plainIdSegment(json);
-  if (plain) return plain;
-  const text = (await import('./canonical/index.ts')).idText(json);
-  if (text === null) throw new TypeError('Not an id');
-  return tildeForm(text);
-}
-
-const names = (list: Query['sort'] = ''): string[] => `${list}`.split(',').filter(Boolean);
-
-const bare = (name: string): string => name.replace(/^-/, '');
-
-function sortText(sort: Query['sort']): string {
-  const fields = names(sort);
-  const id = fields.findIndex((name) => bare(name) === '_id');
-  if (id >= 0) fields.length = fields[id] === '_id' ? id : id + 1;
-  return fields.join();
-}
-
-function fieldsText(fields: Query['fields']): string {
-  // One character for each byte, in whose order they are.
-  const bytes = (name: string): string => String.fromCharCode(...utf8(bare(name)));
-  const all = names(fields).sort((a, b) => (bytes(a) < bytes(b) ? -1 : +(bytes(a) > bytes(b))));
-  const others = all.filter((name) => name !== '_id');
-  return (others[0] ? others : all).join();
-}
-
-/** What parameters have when they are left out: nothing, or this. */
-const DEFAULTS: { readonly [name: string]: string | number } = {
-  filter: '{}',
-  limit: 100,
-  rep: 'relaxed',
-  skip: 0,
-  view: 'objects',
+/** The segment of an id that is an ObjectId, a string or an integer of few digits: without the canonical form. */
+export const plainSegment = (id: Json | undefined): string | undefined => {
+  if (typeof id === 'string' && !TILDE.test(id)) return segment(id);
+  const text = JSON.stringify(id);
+  return /^("|-?\d{1,15}$)/.test(text)
+    ? tildeForm(text)
+    : /^{"\$oid":"([\da-f]{24})"}$/i.exec(text)?.[1]?.toLowerCase();
 };
 
+/** The path of the record of that id in the collection at `path`. Rejects with a TypeError where that is none. */
+export const recordAddress = async (path: string, id: unknown): Promise<Address> => {
+  const given = toText(id);
+  const json: Json = JSON.parse(given);
+  const plain = plainSegment(json);
+  const text = plain ?? (await canonical())?.idText(json);
+  if (text === null) throw TypeError('Not an id');
+  return { key: `${path}/${plain ?? tildeForm(text ?? given)}`, keyed: !!text };
+};
+
+const names = (list: Query['sort'] = ''): string[] => `${list}`.match(/[^,]+/g) ?? [];
+
+/** Up to the first `_id`: it is unique, and where it is the last it is left out. */
+const sortText = (sort: Query['sort']): string =>
+  names(sort)
+    .join()
+    .replace(/(^|,)_id(,.*)?$|(?<=(^|,)-_id),.*/s, '');
+
+const fieldsText = (fields: Query['fields']): string => {
+  // Of the path, without the sign: one character for each byte, in whose order they are.
+  const bytes = (name: string): string => String.fromCharCode(...utf8(name.replace(/^-/, '')));
+  const all = names(fields).sort((a, b) => (bytes(a) < bytes(b) ? -1 : 1));
+  const others = all.filter((name) => name !== '_id');
+  // A path that is named twice is for the gateway to refuse.
+  return (others[0] && new Set(all.map(bytes)).size === all.length ? others : all).join();
+};
+
+/** Parameters that say nothing: empty ones, and defaults. */
+const LEFT_OUT = /^(\w+=|filter={}|limit=100|rep=relaxed|skip=0|view=objects)$/;
+
 /** A key from its path and parameters, which come in the order of their names. */
-function join(path: string, parameters: { readonly [name: string]: string | number | undefined }): string {
-  const pairs = Object.entries(parameters).flatMap(([name, value]) => {
-    const otherwise = `${DEFAULTS[name] ?? ''}`;
-    const text = `${value ?? otherwise}`;
-    return text === otherwise
-      ? []
-      : [`${name}=${text.replace(/[^\w\-.~!$'()*,;=:@/?]/gu, encodeURIComponent)}`];
-  });
-  return pairs[0] ? `${path}?${pairs.join('&')}` : path;
-}
+const join = (path: string, parameters: { readonly [name: string]: string | number | undefined }): string => {
+  const query = Object.entries(parameters)
+    .map((pair) => pair.join('='))
+    .filter((pair) => !LEFT_OUT.test(pair))
+    .map((pair) => pair.replace(/[^\w\-.~!$'()*,;=:@/?]/gu, encodeURIComponent))
+    .join('&');
+  return query ? `${path}?${query}` : path;
+};
 
 /** The canonical text of a filter; the filter as it was written where that has none. */
-async function filterText(filter: object = {}): Promise<[text: string, keyed: boolean]> {
-  const json = toJson(filter) as JsonObject;
-  const given = JSON.stringify(json);
-  if (given === '{}') return [given, true];
-  const text = (await import('./canonical/index.ts')).filterText(json);
-  return [text ?? given, text !== null];
-}
+const filterText = async (filter: object = {}): Promise<[text: string, keyed: boolean]> => {
+  const given = toText(filter);
+  const text = given === '{}' ? given : (await canonical())?.filterText(JSON.parse(given));
+  return [text ?? given, !!text];
+};
 
 /** The address of a query over the collection at `path`. */
-export async function queryAddress(path: string, query: Query): Promise<Address> {
+export const queryAddress = async (path: string, query: Query): Promise<Address> => {
   const { after, fields, limit, rep, skip, sort, view } = query;
   const [filter, keyed] = await filterText(query.filter);
   const key = join(path, {
@@ -121,15 +119,14 @@ export async function queryAddress(path: string, query: Query): Promise<Address>
     view,
   });
   return { key, keyed };
-}
+};
 
 /** The address of the number of records that match. */
-export async function countAddress(path: string, given?: object): Promise<Address> {
+export const countAddress = async (path: string, given?: object): Promise<Address> => {
   const [filter, keyed] = await filterText(given);
   return { key: join(`${path}/_count`, { filter }), keyed };
-}
+};
 
 /** The key of the record at `path`, in the representation asked for. */
-export function recordKey(path: string, { fields, rep }: Pick<Query, 'fields' | 'rep'>): string {
-  return join(path, { fields: fieldsText(fields), rep });
-}
+export const recordKey = (path: string, { fields, rep }: Pick<Query, 'fields' | 'rep'>): string =>
+  join(path, { fields: fieldsText(fields), rep });

@@ -14,15 +14,15 @@ export interface Problem {
 /** A request that was refused, or that got no answer. */
 export class FreshetError extends Error {
   override name = 'FreshetError';
-  readonly problem: Problem;
+  declare readonly problem: Problem;
 
   constructor(
     readonly status: number,
     title: string,
+    cause?: unknown,
     members?: Partial<Problem>,
     /** Seconds after which to try again, where the gateway says so (429, 503). */
     readonly retryAfter: number | null = null,
-    cause?: unknown,
   ) {
     const problem = { type: 'about:blank', title, ...members, status };
     super(problem.detail ?? problem.title, { cause });
@@ -31,17 +31,15 @@ export class FreshetError extends Error {
 }
 
 /** No answer came, or one that cannot be read. */
-export function unanswered(cause: unknown): FreshetError {
-  return new FreshetError(0, 'No answer', { detail: `No answer: ${cause}` }, null, cause);
-}
+export const unanswered = (cause: unknown): FreshetError => new FreshetError(0, `No answer: ${cause}`, cause);
 
 /** The error in an answer whose status is not a success. A body that is no problem+json is left out. */
-export function refused(status: number, body: string, retryAfter?: string | null): FreshetError {
+export const refused = (status: number, body: string, retryAfter?: string | null): FreshetError => {
   let problem: Partial<Problem> | undefined;
   try {
     problem = JSON.parse(body);
   } catch {
     // A proxy's error page: its status says enough.
   }
-  return new FreshetError(status, `HTTP ${status}`, problem, Number(retryAfter) || null);
-}
+  return new FreshetError(status, `HTTP ${status}`, undefined, problem, Number(retryAfter) || null);
+};

@@ -3,7 +3,7 @@
  * shown. One read makes two requests at most.
  */
 import { copyReason } from './copies.ts';
-import { type Decision, decide, edgeBound, type Mode, type Reason, type Target } from './decide.ts';
+import { decide, edgeBound, type Mode, type Reason, type Target } from './decide.ts';
 import { refreshIfDue } from './refresh.ts';
 import { answerShown, isOlder, keyRevalidated, type Session } from './session.ts';
 import type { State } from './state.ts';
@@ -36,73 +36,62 @@ export interface Flight {
   readonly session: Session;
 }
 
-/** Whether a read may have the answer of a request that was sent before the read began. */
-function mayJoin({ sentAt, session: then }: Flight, state: State, mode: Mode): boolean {
-  const { session, delta, causal } = state;
-  const bound = mode === 'reload' ? delta : edgeBound(session.held, delta);
-  return (
-    state.clock() - sentAt < bound && then.writes === session.writes && !(causal && then.seen < session.seen)
-  );
-}
-
-async function fetchOrJoin(state: State, { key, linearizable }: Target, mode: Mode): Promise<Answer> {
-  const { flights, session } = state;
-  const name = `${mode} ${key}`;
+/** The answer of a request, of one that is on its way if that will do for a read that begins now. */
+const fetchOrJoin = async (
+  state: State,
+  { key, linearizable }: Target,
+  mode: Mode,
+): Promise<Omit<Answer, 'sentAt'>> => {
+  const { flights, session, delta, causal } = state;
+  const sentAt = state.clock();
+  const name = mode + key;
   const known = flights.get(name);
-  if (known && !linearizable && mayJoin(known, state, mode)) return known.answer;
-  const answer = send(state, key, { cache: mode });
-  const flight = { answer, sentAt: state.clock(), session };
+  if (
+    known &&
+    !linearizable &&
+    sentAt - known.sentAt < (mode === 'reload' ? delta : edgeBound(session.held, delta)) &&
+    known.session.writes === session.writes &&
+    !(causal && known.session.seen < session.seen)
+  ) {
+    return known.answer;
+  }
+  const flight = { answer: send(state, key, { cache: mode }), sentAt, session };
   flights.set(name, flight);
   try {
-    const { found } = await answer;
-    if (found && mode !== 'default') state.session = keyRevalidated(state.session, key, session.held);
-    return await answer;
+    const answer = await flight.answer;
+    if (answer.found && mode !== 'default') state.session = keyRevalidated(state.session, key, session.held);
+    return answer;
   } finally {
     if (flights.get(name) === flight) flights.delete(name);
   }
-}
-
-/** The answer that the record store may give. */
-function fromCopies(
-  state: State,
-  target: Target,
-  decision: Decision,
-): [Decision, Omit<Answer, 'sentAt'>] | undefined {
-  const copy = target.record ? state.copies.get(target.key) : undefined;
-  const reason = copy && copyReason(copy, state.session, target, state, decision, state.clock());
-  return reason
-    ? [
-        { mode: 'default', reason },
-        { ...copy, found: true, from: 'memory' },
-      ]
-    : undefined;
-}
+};
 
 /** Makes one read. A record or query that does not exist is not `found`. */
-export async function read(state: State, target: Target): Promise<Read> {
+export const read = async (state: State, target: Target): Promise<Read> => {
+  const { key } = target;
   refreshIfDue(state);
-  const planned = decide(state.session, target, state, state.clock());
-  let [decision, answer]: [Decision, Omit<Answer, 'sentAt'>] = fromCopies(state, target, planned) ?? [
-    planned,
-    await fetchOrJoin(state, target, planned.mode),
-  ];
-  const takesBack = ({ found, position, etag }: Omit<Answer, 'sentAt'>): boolean =>
+  const now = state.clock();
+  let decision = decide(state.session, target, state, now);
+  const copy = target.record && state.copies.get(key);
+  const reason = copy && copyReason(copy, state.session, target, state, decision.reason, now);
+  if (reason) decision = { mode: 'default', reason };
+  let answer = reason ? copy : await fetchOrJoin(state, target, decision.mode);
+  const takesBack = (): boolean =>
     // Errors, and answers without a position, are not cached: past the caches they are current.
-    found &&
-    (decision.mode !== 'reload' || position !== null) &&
-    isOlder(state.session, target, position, etag);
-  let behind = takesBack(answer);
+    answer.found &&
+    (decision.mode !== 'reload' || answer.position !== null) &&
+    isOlder(state.session, target, answer.position, answer.etag);
+  let behind = takesBack();
   if (behind) {
     // C12, once: a cache that answers the same again must not make a loop.
     decision = { mode: 'reload', reason: 'older-answer' };
     answer = await fetchOrJoin(state, target, 'reload');
-    behind = takesBack(answer);
+    behind = takesBack();
   }
-  const { found, text, position, etag, until, from } = answer;
-  const { key } = target;
+  const { found, position, etag, from } = answer;
   // Errors are not cached: what does not exist was looked for after the sketch that is held was taken.
   const at = position ?? (found ? null : (state.session.held?.sketch.watermark ?? null));
   state.session = answerShown(state.session, key, at, etag);
   if (!found) state.copies.delete(key);
-  return { found, text, until, meta: { key, ...decision, position, etag, from, ...(behind && { behind }) } };
-}
+  return { ...answer, meta: { key, ...decision, position, etag, from, ...(behind && { behind }) } };
+};

@@ -2,11 +2,12 @@
  * What a session knows, as an immutable value, and the events that change it. No I/O and no clock: moments are
  * arguments, in the milliseconds of one monotonic clock. SPEC.md numbers the invariants.
  */
-import { type Bounded, lookup, put } from './bounded.ts';
 import type { Sketch } from './sketch.ts';
 
 /** Keys and collections of which something is known. Those beyond are forgotten, the oldest first. */
 export const KNOWN_KEYS_MAX = 10_000;
+/** Entries that are copied with every change. */
+const RECENT_KEYS_MAX = 128;
 
 /** A sketch and when its request was sent. */
 export interface Held {
@@ -27,7 +28,11 @@ export interface Known {
 
 export interface Session {
   readonly held: Held | null;
-  readonly known: Bounded<Known>;
+  /**
+   * A few recent entries, which are copied with every change, and the rest, which is copied when those are full. What was learnt
+   * longest ago is forgotten first (to within the recent ones): that must lead to more revalidation, never to less.
+   */
+  readonly known: readonly [recent: ReadonlyMap<string, Known>, rest: ReadonlyMap<string, Known>];
   /** Nothing that was forgotten had been shown or written at a later position. */
   readonly forgotten: bigint;
   /** The highest position of anything shown or written (C13). */
@@ -47,64 +52,67 @@ export const START: Session = {
 const later = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 
 /** What is known of `key`. Of one that may have been forgotten, the most that may have been known. */
-export function knownOf({ known, forgotten }: Session, key: string): Known {
+export const knownOf = ({ known: [recent, rest], forgotten }: Session, key: string): Known => {
   // That it was written is assumed to be the later, so that no answer counts as showing the write.
   const written = forgotten < 0n ? forgotten : forgotten + 1n;
-  return lookup(known, key) ?? { shown: forgotten, etag: null, written, under: null };
-}
+  return recent.get(key) ?? rest.get(key) ?? { shown: forgotten, etag: null, written, under: null };
+};
 
-function learn(session: Session, key: string, position: bigint, news: Partial<Known>): Session {
-  let { forgotten } = session;
-  const known = put(session.known, key, { ...knownOf(session, key), ...news }, KNOWN_KEYS_MAX, (gone) => {
-    forgotten = later(forgotten, later(gone.shown, gone.written));
-  });
+const learn = (session: Session, key: string, position: bigint, news: Partial<Known>): Session => {
+  let { known, forgotten } = session;
+  const young = new Map(known[0]).set(key, { ...knownOf(session, key), ...news });
+  known = [young, known[1]];
+  if (young.size > RECENT_KEYS_MAX) {
+    // A map's entries have the place of their key's first occurrence and the value of its last: the young come first.
+    const all = [...new Map([...young, ...known[1], ...young])];
+    for (const [, gone] of all.splice(KNOWN_KEYS_MAX)) {
+      forgotten = later(forgotten, later(gone.shown, gone.written));
+    }
+    known = [new Map(), new Map(all)];
+  }
   return { ...session, known, forgotten, seen: later(session.seen, position) };
-}
+};
 
 /** The earliest moment at which the sketch's watermark can have been true (C6). */
-export function takenAt({ sketch, sentAt }: Held): number {
-  return sentAt - sketch.ageMs;
-}
+export const takenAt = ({ sketch, sentAt }: Held): number => sentAt - sketch.ageMs;
 
 /** A sketch arrived. One that proves less than what is held changes nothing. */
-export function sketchArrived(session: Session, held: Held): Session {
-  return session.held && takenAt(held) < takenAt(session.held) ? session : { ...session, held };
-}
+export const sketchArrived = (session: Session, held: Held): Session =>
+  session.held && takenAt(held) < takenAt(session.held) ? session : { ...session, held };
 
 /** An answer for `key` is shown. Its position is null where it names none. */
-export function answerShown(
+export const answerShown = (
   session: Session,
   key: string,
   position: bigint | null,
   etag: string | null,
-): Session {
+): Session => {
   if (position === null || position < knownOf(session, key).shown) return session;
   return learn(session, key, position, { shown: position, etag });
-}
+};
 
 /** `key` was revalidated by a request that was sent while `under` was held (C10). */
-export function keyRevalidated(session: Session, key: string, under: Held | null): Session {
-  return learn(session, key, -1n, { under });
-}
+export const keyRevalidated = (session: Session, key: string, under: Held | null): Session =>
+  learn(session, key, -1n, { under });
 
 /** A write was acknowledged at `position`; `scopes` are the paths of its records and of its collection (C11). */
-export function writeAcknowledged(session: Session, scopes: readonly string[], position: bigint): Session {
+export const writeAcknowledged = (session: Session, scopes: readonly string[], position: bigint): Session => {
   const after = scopes.reduce(
     (s, scope) => learn(s, scope, position, { written: later(position, knownOf(s, scope).written) }),
     session,
   );
   return { ...after, writes: session.writes + 1 };
-}
+};
 
 /** Whether an answer would take back what the session has shown, or what it wrote to this record (C11, C12). */
-export function isOlder(
+export const isOlder = (
   session: Session,
   target: { readonly key: string; readonly scope: string; readonly record: boolean },
   position: bigint | null,
   etag: string | null,
-): boolean {
+): boolean => {
   const known = knownOf(session, target.key);
   // Equal content takes nothing back: the answer is as good as the one that was shown.
   const at = etag !== null && known.etag === etag ? known.shown : (position ?? -1n);
   return at < known.shown || (target.record && at < knownOf(session, target.scope).written);
-}
+};

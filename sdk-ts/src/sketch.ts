@@ -3,6 +3,7 @@
  * how old a sketch may be is `decide.ts`. Whatever cannot be read exactly is an error, never an empty sketch: a
  * wrong "not in it" would be a stale answer.
  */
+import { padded, utf8 } from './bytes.ts';
 import { type Salt, siphash } from './siphash.ts';
 
 /** Bytes before the bits. */
@@ -34,38 +35,35 @@ export interface Sketch {
 }
 
 /** Reads format version 1. Throws a TypeError on anything else. */
-export function decodeSketch(bytes: Uint8Array): Sketch {
-  // A header that is cut off reads as one of zeros, which is none.
-  const header = new Uint8Array(HEADER_BYTES);
-  header.set(bytes.subarray(0, HEADER_BYTES));
-  const view = new DataView(header.buffer);
-  const u32 = (at: number): number => view.getUint32(at, true);
-  const u64 = (at: number): bigint => view.getBigUint64(at, true);
-  const [version, k, flags] = [bytes[4], bytes[5] as number, view.getUint16(6, true)];
-  const m = u32(8);
-  const length = HEADER_BYTES + (flags ? 0 : Math.ceil(m / 8));
+export const decodeSketch = (bytes: Uint8Array): Sketch => {
+  // A header that is cut off reads as one of zeros, which is none. So does any on a machine of the other byte order.
+  const header = padded(bytes, HEADER_BYTES);
+  const [magic, form, m, ageMs, , , , , invalidationMs, reserved, ...salt] = new Uint32Array(
+    header,
+  ) as Iterable<number> as [number, number, number, number, 0, 0, 0, 0, number, number, ...Salt];
+  const [, , epoch, watermark] = new BigUint64Array(header) as Iterable<bigint> as [0n, 0n, bigint, bigint];
+  const k = bytes[5] as number;
+  const flags = form >>> 16;
   // A delta (bit 1) is never asked for; other flags and the reserved field have no meaning yet.
-  const known = u32(0) === MAGIC && version === 1 && flags < 2 && u32(36) === 0 && k <= HASHES_MAX;
-  if (!known || bytes.length !== length || !(flags || k * m)) throw new TypeError('Not a sketch');
+  const known =
+    magic === MAGIC && bytes[4] === 1 && flags < 2 && !reserved && k <= HASHES_MAX && (flags || k * m);
+  if (!known || bytes.length !== HEADER_BYTES + (flags ? 0 : Math.ceil(m / 8)))
+    throw TypeError('Not a sketch');
   return {
-    saturated: flags === 1,
+    saturated: !!flags,
     k,
     m,
-    ageMs: u32(12),
-    epoch: u64(16),
-    watermark: u64(24),
-    invalidationMs: u32(32) === UNBOUNDED ? Infinity : u32(32),
-    salt: [u32(40), u32(44), u32(48), u32(52)],
+    ageMs,
+    epoch,
+    watermark,
+    invalidationMs: invalidationMs === UNBOUNDED ? Infinity : invalidationMs,
+    salt,
     bits: bytes.subarray(HEADER_BYTES),
   };
-}
-
-const encoder = new TextEncoder();
-
-export const utf8 = (text: string): Uint8Array => encoder.encode(text);
+};
 
 /** Whether a stale copy of `key` may exist. May err towards yes, never towards no. */
-export function contains({ saturated, salt, k, m, bits }: Sketch, key: string): boolean {
+export const contains = ({ saturated, salt, k, m, bits }: Sketch, key: string): boolean => {
   if (saturated) return true;
   const [a, high] = siphash(salt, utf8(key));
   const b = (high | 1) >>> 0;
@@ -74,4 +72,4 @@ export function contains({ saturated, salt, k, m, bits }: Sketch, key: string): 
     if (!(((bits[bit >>> 3] as number) >> (bit & 7)) & 1)) return false;
   }
   return true;
-}
+};

@@ -9,14 +9,15 @@ import type { Session } from './session.ts';
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
 export interface State extends Policy {
-  readonly fetch: Fetch;
+  /** The global one where there is none. */
+  readonly fetch: Fetch | undefined;
   readonly clock: Clock;
   /** 0 … 1. */
   readonly random: () => number;
   /** Scheme, authority and mount path of the gateway; no slash at the end. */
   readonly base: string;
   /** Where the sketch is. */
-  readonly sketchUrl: string;
+  readonly sketchPath: string;
   session: Session;
   readonly copies: Copies;
   /** Reads on their way, by mode and key. */

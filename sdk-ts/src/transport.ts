@@ -20,39 +20,51 @@ export interface Answer {
   readonly from: 'memory' | 'browser-cache' | 'network';
 }
 
-/** Sends one request. Throws a FreshetError on a failure and on any status but 2xx and 404. */
-export async function send({ fetch, clock, base }: State, key: string, init: RequestInit): Promise<Answer> {
-  const url = base + key;
-  const sentAt = clock();
-  const since = performance.now();
-  let response: Response;
-  let text: string;
+/** Makes one request, and of its response what `take` says. Throws a FreshetError where nothing comes of it. */
+export const ask = async <T>(
+  { fetch: request = fetch, base }: State,
+  path: string,
+  init: RequestInit,
+  take: (response: Response) => Promise<T>,
+): Promise<T> => {
   try {
-    response = await fetch(url, { credentials: 'omit', ...init });
-    text = await response.text();
-  } catch (error) {
-    throw unanswered(error);
+    return await take(await request(base + path, { credentials: 'omit', ...init }));
+  } catch (cause) {
+    throw unanswered(cause);
   }
-  const { status, headers } = response;
-  const header = (name: string): string => headers.get(name) ?? '';
+};
+
+/** Sends one request. Throws a FreshetError on a failure and on any status but 2xx and 404. */
+export const send = async (state: State, key: string, init: RequestInit): Promise<Answer> => {
+  const sentAt = state.clock();
+  const since = performance.now();
+  const [{ status, ok, headers }, text] = await ask(
+    state,
+    key,
+    init,
+    async (response) => [response, await response.text()] as const,
+  );
+  // A header that is not there is tested as "null", which is nothing here.
+  const header = (name: string): string => headers.get(name) as string;
   const found = status !== 404;
-  if (found && !response.ok) throw refused(status, text, header('retry-after'));
+  if (found && !ok) throw refused(status, text, header('retry-after'));
   const position = header('freshet-position');
   // M: how long a client may keep the answer.
   const seconds = /(?<!no-store.*)\bmax-age=(\d+)/.exec(header('cache-control'))?.[1] ?? 0;
   // Resource Timing shows no transfer, but a body, exactly where the browser's cache answered.
-  const timing = performance.getEntriesByName(new URL(url).href, 'resource').at(-1);
-  const { startTime, transferSize, decodedBodySize } = (timing ?? {}) as PerformanceResourceTiming;
-  const [transferred, decoded] = startTime >= since ? [transferSize, decodedBodySize] : [0, 0];
+  const timings = performance.getEntriesByName(new URL(state.base + key).href, 'resource');
+  const timing = timings.at(-1) as PerformanceResourceTiming;
+  const { transferSize, decodedBodySize } = (timing?.startTime >= since &&
+    timing) as PerformanceResourceTiming;
   // How long an answer has lain in the browser's cache cannot be told, so only what came over the network counts.
-  const network = transferred || init.cache !== 'default';
+  const network = transferSize || init.cache !== 'default';
   return {
     found,
     text,
     position: /^\d{1,20}$/.test(position) ? BigInt(position) : null,
     etag: headers.get('etag'),
     sentAt,
-    until: network ? sentAt + 1_000 * +seconds : sentAt,
-    from: !transferred && decoded ? 'browser-cache' : 'network',
+    until: sentAt + (network ? 1_000 * +seconds : 0),
+    from: !transferSize && decodedBodySize ? 'browser-cache' : 'network',
   };
-}
+};

@@ -3,9 +3,9 @@
  * is never repeated by itself: whether a lost answer means a lost write, only the caller can judge.
  */
 import { keep } from './copies.ts';
-import { type JsonObject, toJson } from './ejson.ts';
-import { idSegment } from './key.ts';
-import { refused } from './problem.ts';
+import { type JsonObject, toText } from './ejson.ts';
+import { recordAddress } from './key.ts';
+import { refused, unanswered } from './problem.ts';
 import { writeAcknowledged } from './session.ts';
 import type { State } from './state.ts';
 import { send } from './transport.ts';
@@ -29,54 +29,65 @@ export interface Written {
   };
 }
 
-/** One write to `path`, which is its collection's for an insert. */
-export interface Write {
-  readonly method: string;
-  readonly path: string;
-  readonly collection: string;
-  readonly body: unknown;
-  readonly type?: string | undefined;
-  readonly options: WriteOptions | undefined;
-}
-
 /** Stands in for a position that an answer does not name: no answer can prove to be newer. */
 const POSITION_MAX = 2n ** 64n - 1n;
 
-async function perform(state: State, write: Write, body: string | null): Promise<Written> {
-  const { method, path, collection, type = 'application/json', options = {} } = write;
-  state.copies.delete(path); // Whatever becomes of the write.
-  const headers: Record<string, string> = {};
-  if (body) headers['content-type'] = type;
-  if (options.ifMatch) headers['if-match'] = options.ifMatch;
-  if (options.idempotencyKey) headers['idempotency-key'] = options.idempotencyKey;
-  const { found, text, position, etag, sentAt } = await send(state, path, { method, headers, body });
-  if (!found) throw refused(404, text);
-  const answer = text ? JSON.parse(text) : null;
-  const many = Array.isArray(write.body);
-  const items: Document[] = many ? answer.items : answer ? [answer] : [];
-  const paths =
-    path === collection
-      ? await Promise.all(items.map(async ({ _id }) => `${path}/${await idSegment(_id)}`))
-      : [path];
-  state.session = writeAcknowledged(state.session, [...paths, collection], position ?? POSITION_MAX);
-  if (position !== null) {
-    items.forEach((item, i) => {
-      keep(state.copies, paths[i] as string, {
-        text: JSON.stringify(item),
-        position,
-        etag: many ? null : etag, // The tag of several documents is no record's.
-        until: sentAt + state.delta,
-        own: true,
-      });
-    });
-  }
-  return { items, meta: { position, etag } };
-}
+/** The paths of records that are written. Without its canonical form no read could be held to the write. */
+const pathsOf = async (collection: string, ids: readonly unknown[]): Promise<string[]> => {
+  const all = await Promise.all(ids.map((id) => recordAddress(collection, id)));
+  if (!all.every(({ keyed }) => keyed)) throw unanswered('no canonical form');
+  return all.map(({ key }) => key);
+};
 
-/** Sends the write after those before it. Answers the acknowledged documents; none for a delete. */
-export async function write(state: State, request: Write): Promise<Written> {
-  const body = request.body === undefined ? null : JSON.stringify(toJson(request.body));
-  const turn = state.lastWrite.then(() => perform(state, request, body));
+/**
+ * Sends a write of the record of that id, or an insert into the collection at that path, after the writes before it. Answers the
+ * acknowledged documents; none for a delete.
+ */
+export const write = async (
+  state: State,
+  method: string,
+  collection: string,
+  id: unknown,
+  given?: object,
+  { ifMatch, idempotencyKey }: WriteOptions = {},
+  type = 'application/json',
+): Promise<Written> => {
+  const body = given && toText(given);
+  const headers = Object.entries({
+    'content-type': body && type,
+    'if-match': ifMatch,
+    'idempotency-key': idempotencyKey,
+  }).filter(([, value]) => value) as [string, string][];
+  const turn = state.lastWrite.then(async () => {
+    const insert = method === 'POST';
+    // Of an insert, too: none may be found wanting when it was acknowledged. Ids that are not given are ObjectIds.
+    let paths = await pathsOf(
+      collection,
+      insert ? ([given].flat() as Document[]).map(({ _id = '' }) => _id) : [id],
+    );
+    const path = insert ? collection : (paths[0] as string);
+    state.copies.delete(path); // Whatever becomes of the write.
+    const { found, text, position, etag, sentAt } = await send(state, path, {
+      method,
+      headers,
+      body: body ?? null,
+    });
+    if (!found) throw refused(404, text);
+    const many = Array.isArray(given);
+    const answers = text ? [JSON.parse(text)] : [];
+    const items: Document[] = many ? answers[0].items : answers;
+    if (insert)
+      paths = await pathsOf(
+        collection,
+        items.map(({ _id }) => _id),
+      );
+    state.session = writeAcknowledged(state.session, [...paths, collection], position ?? POSITION_MAX);
+    items.forEach((item, i) => {
+      // The tag of several documents is no record's.
+      keep(state.copies, paths[i] as string, item, position, many ? null : etag, sentAt + state.delta, true);
+    });
+    return { items, meta: { position, etag } };
+  });
   state.lastWrite = turn.catch(() => {});
   return turn;
-}
+};

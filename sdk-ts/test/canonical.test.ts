@@ -219,6 +219,12 @@ describe('filters without a key here', () => {
     { a: { $date: null } },
     { a: { $numberLong: '9223372036854775808' } },
     { a: { $numberDecimal: 'x' } },
+    { a: { $numberDecimal: 'infinity' } },
+    { a: { $numberDouble: 'infinity' } },
+    { a: { $numberDouble: '0x10' } },
+    { a: { $numberDouble: '' } },
+    { a: { $numberDouble: '1e400' } },
+    { a: { $numberDouble: '-1e400' } },
     { a: { $numberDecimal: '1E+7000' } },
     { a: { $binary: { base64: '*', subType: '00' } } },
     { a: { $timestamp: { t: -1, i: 0 } } },
@@ -240,6 +246,9 @@ describe('parameters', () => {
     ],
     [{ sort: ['b', '-a', '_id', 'c'], fields: ['b', '-_id', 'a'] }, '/v1/db/c?fields=-_id,a,b&sort=b,-a'],
     [{ sort: 'a,-_id,b', fields: '_id,b' }, '/v1/db/c?fields=b&sort=a,-_id'],
+    [{ fields: 'b,a,a' }, '/v1/db/c?fields=a,a,b'],
+    [{ fields: '_id,a,_id' }, '/v1/db/c?fields=_id,_id,a'],
+    [{ fields: ['a', '_id', '-_id'] }, '/v1/db/c?fields=_id,-_id,a'],
     [{ after: 'o5', skip: 7 }, '/v1/db/c?after=o5'],
   ])('%o', async (query, key) => {
     expect(await queryAddress('/v1/db/c', query)).toEqual({ key, keyed: true });

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { idText } from '../src/canonical/index.ts';
-import { countAddress, idSegment, type Query, queryAddress, recordKey, segment } from '../src/key.ts';
+import { countAddress, type Query, queryAddress, recordAddress, recordKey, segment } from '../src/key.ts';
 
 interface Vectors {
   readonly vectors: readonly {
@@ -11,6 +11,13 @@ interface Vectors {
     readonly key: string;
   }[];
   readonly ids: readonly { readonly id: unknown; readonly segment: string }[];
+}
+
+/** The path segment of an id, which has a key. */
+async function idSegment(id: unknown): Promise<string> {
+  const { key, keyed } = await recordAddress('', id);
+  expect(keyed).toBe(true);
+  return key.slice(1);
 }
 
 /** The file that gateway and SDK share. */
@@ -90,6 +97,26 @@ test('ids that are no values are refused', async () => {
   await expect(idSegment({ $oid: 'xyz' })).rejects.toThrow(TypeError);
   await expect(idSegment(undefined)).rejects.toThrow(TypeError);
   expect(idText({ $numberLong: 'many' })).toBeNull();
+});
+
+test('only an id that is an ObjectId has its digits as its segment', async () => {
+  const $oid = '656e656e656e656e656e656e';
+  expect(await idSegment({ $oid })).toBe($oid);
+  expect(await idSegment([{ $oid }])).toBe(
+    `~${encodeURIComponent(`[{"$oid":"${$oid}"}]`).replaceAll(/%24|%3A/g, decodeURIComponent)}`,
+  );
+  expect(await idSegment({ $oid, b: 'c' })).toMatch(/^~/);
+  expect(await idSegment({ a: { $oid } })).toMatch(/^~/);
+});
+
+test('a decimal within a document has no text as an id', () => {
+  for (const id of [
+    { a: { $numberDecimal: '1.5' } },
+    [{ $numberDecimal: '1.5' }],
+    { $numberDecimal: '1.5', a: 'b' },
+  ]) {
+    expect(idText(id)).toBeNull();
+  }
 });
 
 test('a decimal beyond all doubles is an id of its own', () => {

@@ -3,21 +3,21 @@
  * logical operator over filters. Two filters that can differ in their result never get one text.
  */
 import type { Json, JsonObject } from '../ejson.ts';
-import { need } from './need.ts';
-import { isDocument, type Operation, operations, operatorObject } from './operand.ts';
+import { need, OBJECT, REGEX, type Value } from './leaf.ts';
+import { type Operation, operations, operatorObject } from './operand.ts';
 import { sortedSet } from './order.ts';
-import { array, OBJECT, object, REGEX, type Value } from './value.ts';
+import { array, isDocument, object } from './value.ts';
 
 /** A path and one operation. `$or` and `$nor` stand for both path and operator; no path begins with `$`. */
 type Clause = readonly [path: string, ...operation: Operation];
 
-function members(list: Json): JsonObject[] {
+const members = (list: Json): JsonObject[] => {
   need((list as unknown[])[0] && (list as Json[]).every(isDocument));
   return list as JsonObject[];
-}
+};
 
-function clauses(filter: JsonObject): Clause[] {
-  return Object.entries(filter).flatMap(([name, operand]): Clause[] => {
+const clauses = (filter: JsonObject): Clause[] =>
+  Object.entries(filter).flatMap(([name, operand]): Clause[] => {
     if (name[0] !== '$') return operations(operand).map((operation) => [name, ...operation]);
     if (name === '$comment') return [];
     if (name === '$and') return members(operand).flatMap(clauses);
@@ -26,17 +26,16 @@ function clauses(filter: JsonObject): Clause[] {
     const distinct = sortedSet(alternatives.map(conjunction));
     return name === '$or' && !distinct[1] ? (alternatives[0] as Clause[]) : [[name, name, array(distinct)]];
   });
-}
 
 /** `{a:{$eq:v}}` is `{a:v}`, unless v would then be read as operators or as a regular expression. */
-function field(path: string, all: readonly Operation[]): Operation {
+const field = (path: string, all: readonly Operation[]): Operation => {
   const [name, operand] = all[0] as Operation;
   const [[rank], text] = operand;
   const bare = !all[1] && name === '$eq' && rank !== REGEX && !(rank === OBJECT && text[2] === '$');
   return [path, bare || name === path ? operand : operatorObject(all)];
-}
+};
 
-function conjunction(all: Clause[]): Value {
+const conjunction = (all: Clause[]): Value => {
   const paths = new Map<string, Operation[]>();
   const rest: Value[] = [];
   for (const [path, ...operation] of sortedSet(all)) {
@@ -48,9 +47,7 @@ function conjunction(all: Clause[]): Value {
   const fields = [...paths].map(([path, operations]) => field(path, operations));
   if (rest[0]) fields.push(['$and', array(sortedSet(rest))]);
   return object(sortedSet(fields));
-}
+};
 
 /** The canonical form of a filter, as a value. */
-export function filterValue(filter: JsonObject): Value {
-  return conjunction(clauses(filter));
-}
+export const filterValue = (filter: JsonObject): Value => conjunction(clauses(filter));

@@ -4,30 +4,27 @@
  */
 import type { Json, JsonObject } from '../ejson.ts';
 import { filterValue } from './filter.ts';
-import { need } from './need.ts';
+import { need, type Value } from './leaf.ts';
 import { decimalId } from './number.ts';
-import { type Value, value } from './value.ts';
+import { value } from './value.ts';
 
 /** The canonical text of a filter. */
-export function filterText(filter: JsonObject): string | null {
-  return textOr(() => filterValue(filter));
-}
+export const filterText = (filter: JsonObject): string | null => textOr(() => filterValue(filter));
 
 /** The canonical text of an id. Ids that MongoDB takes for equal have one text, decimals too. */
-export function idText(id: Json): string | null {
-  return textOr(() => {
+export const idText = (id: Json): string | null =>
+  textOr(() => {
     const v = value(id);
-    const digits = /^{"\$numberDecimal":"(.*)"}$/.exec(v[1])?.[1];
+    const digits = /^{"\$numberDecimal":"(\S+)"}$/.exec(v[1])?.[1];
     // The gateway strips the zeros of a decimal inside a document.
     need(digits || !v[1].includes('"$numberDecimal"'));
     return digits ? decimalId(digits) : v;
   });
-}
 
-function textOr(read: () => Value): string | null {
+const textOr = (read: () => Value): string | null => {
   try {
     return read()[1];
   } catch {
     return null;
   }
-}
+};
