@@ -2,6 +2,7 @@
 
 mod backoff;
 mod delay;
+pub mod ledger;
 mod outbox;
 pub mod port;
 mod queue;
