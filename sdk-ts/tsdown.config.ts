@@ -1,7 +1,8 @@
 /**
- * The package is one minified module. Properties that only the SDK's own objects have get short names: those that are
- * listed in `internal-names.json` and no others. A name that is also public, sent or received must not be in it; the
- * build fails where one is in the declarations, and `npm run test:built` runs the tests against what was built.
+ * The package is minified: an entry and the canonical form of filters. Properties that only the SDK's own objects have get short
+ * names: those that are listed in `internal-names.json` and no others (no such object passes from one module to the other). A name
+ * that is also public, sent or received must not be in it; the build fails where one is in the declarations, and
+ * `npm run test:built` runs the tests against what was built.
  *
  * Functions of the source are constants: the minifier joins those into one statement, and what is one expression costs no `return`.
  */
@@ -15,7 +16,7 @@ const OPTIONS: MinifyOptions = {
   module: true,
   ecma: 2020,
   toplevel: true,
-  compress: { passes: 2, unsafe_arrows: true, inline: 1, pure_getters: true },
+  compress: { passes: 4, unsafe_arrows: true, inline: 1, pure_getters: true, evaluate: false },
   mangle: { properties: { regex: INTERNAL, builtins: true, keep_quoted: true } },
 };
 
@@ -25,7 +26,7 @@ const config: UserConfig = defineConfig({
   platform: 'neutral',
   target: 'es2022',
   dts: true,
-  // Beside the module, which does not name it.
+  // Beside the modules, which do not name it.
   sourcemap: 'hidden',
   clean: true,
   // What Terser leaves, after it.

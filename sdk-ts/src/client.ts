@@ -137,7 +137,7 @@ const open = (state: State, path: string): Collection => {
       const { text, meta } = await query(countAddress(path, filter), options);
       return { ...JSON.parse(text), meta };
     },
-    insert: (body, options) => write(state, 'POST', path, undefined, body, options),
+    insert: (body, options) => change('POST')(undefined, body, options),
     put: change('PUT'),
     patch: change('PATCH', 'application/merge-patch+json'),
     update: change('PATCH', 'application/vnd.freshet.update+json'),

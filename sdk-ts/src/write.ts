@@ -35,8 +35,10 @@ const POSITION_MAX = 2n ** 64n - 1n;
 /** The paths of records that are written. Without its canonical form no read could be held to the write. */
 const pathsOf = async (collection: string, ids: readonly unknown[]): Promise<string[]> => {
   const all = await Promise.all(ids.map((id) => recordAddress(collection, id)));
-  if (!all.every(({ keyed }) => keyed)) throw unanswered('no canonical form');
-  return all.map(({ key }) => key);
+  return all.map(({ key, keyed }) => {
+    if (!keyed) throw unanswered('no canonical form');
+    return key;
+  });
 };
 
 /**
