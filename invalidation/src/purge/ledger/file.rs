@@ -2,7 +2,7 @@
 //! begun to be written when the process ended is no line, and nobody was told that it was noted.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -74,21 +74,25 @@ impl Ledger for FileLedger {
 impl State {
     fn read(&mut self) -> io::Result<Vec<Order>> {
         self.open = Open::default();
-        match File::open(&self.path) {
-            Ok(file) => self.replay(BufReader::new(file))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+        let text = match std::fs::read(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            text => text?,
+        };
+        self.replay(&text);
+        // What is appended to a line that was cut off would be no line either.
+        if !text.is_empty() && !text.ends_with(b"\n") || self.has_grown() {
+            self.rewrite()?;
         }
-        self.rewrite()?;
         Ok(self.open.orders().cloned().collect())
     }
 
-    fn replay(&mut self, lines: impl BufRead) -> io::Result<()> {
-        for line in lines.split(b'\n') {
-            let line = line?;
-            let Ok(line) = std::str::from_utf8(&line) else {
+    fn replay(&mut self, text: &[u8]) {
+        self.lines = 0;
+        for line in text.split(|byte| *byte == b'\n') {
+            let Ok(line) = std::str::from_utf8(line) else {
                 continue;
             };
+            self.lines += 1;
             let order = line.get(1..).and_then(entry::parse);
             match (line.as_bytes().first(), order) {
                 (Some(b'+'), Some(order)) => {
@@ -105,7 +109,10 @@ impl State {
                 _ => {}
             }
         }
-        Ok(())
+    }
+
+    fn has_grown(&self) -> bool {
+        self.lines > 2 * self.open.len() + LINES_MORE_MAX
     }
 
     fn note(&mut self, orders: &[Order]) -> io::Result<()> {
@@ -128,7 +135,7 @@ impl State {
         }
         let lines = settled.iter().map(|text| format!("-{text}\n"));
         self.append(&lines.collect::<String>(), settled.len())?;
-        match self.lines > 2 * self.open.len() + LINES_MORE_MAX {
+        match self.has_grown() {
             true => self.rewrite(),
             false => Ok(()),
         }

@@ -1,14 +1,12 @@
-//! A ledger in Redis, one stream for each process: an entry per call, with an order per field, deleted when all of them are
-//! settled.
+//! A ledger in Redis: a stream for each process, an entry for each order, deleted when it is settled.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::streams::StreamRangeReply;
-use redis::{Client, Cmd, FromRedisValue};
+use redis::{Client, RedisResult};
 
 use super::open::Open;
 use super::{Ledger, LedgerError, entry};
@@ -33,20 +31,14 @@ pub struct RedisLedger {
     connection: ConnectionManager,
     stream: String,
     operation_max: Duration,
-    state: Mutex<State>,
+    /// With the ids of their entries.
+    open: Mutex<Open<String>>,
 }
 
-#[derive(Default)]
-struct State {
-    open: Open<String>,
-    /// How many orders of each entry are open.
-    entries: HashMap<String, usize>,
-}
-
-/// Orders in one entry.
-const ORDERS_PER_ENTRY_MAX: usize = 256;
-/// Entries read at a time.
-const ENTRIES_PER_READ: usize = 1_000;
+/// The entry's field.
+const FIELD: &str = "order";
+/// Entries that are written, read or deleted at a time.
+const ENTRIES_PER_CALL_MAX: usize = 256;
 
 impl RedisLedger {
     /// Connects in the background and for ever after; operations fail while there is no connection.
@@ -68,105 +60,89 @@ impl RedisLedger {
             connection,
             stream: format!("{{{}}}:purges:{}", settings.prefix, settings.member),
             operation_max,
-            state: Mutex::default(),
+            open: Mutex::default(),
         })
     }
 
-    async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, LedgerError> {
-        let mut connection = self.connection.clone();
-        let timed = tokio::time::timeout(self.operation_max, command.query_async(&mut connection));
-        timed
+    fn connection(&self) -> ConnectionManager {
+        self.connection.clone()
+    }
+
+    /// The whole operation is bounded, waiting for a connection included.
+    async fn run<T>(
+        &self,
+        operation: impl Future<Output = RedisResult<T>>,
+    ) -> Result<T, LedgerError> {
+        tokio::time::timeout(self.operation_max, operation)
             .await
             .map_err(|_| LedgerError::of("no answer in time"))?
             .map_err(LedgerError::of)
     }
 
-    async fn delete(&self, entries: &[String]) -> Result<(), LedgerError> {
-        if entries.is_empty() {
-            return Ok(());
+    async fn delete(&self, ids: &[String]) -> Result<(), LedgerError> {
+        for some in ids.chunks(ENTRIES_PER_CALL_MAX) {
+            let mut command = redis::cmd("XDEL");
+            command.arg(&self.stream).arg(some);
+            let deleting = async { command.query_async::<u64>(&mut self.connection()).await };
+            self.run(deleting).await?;
         }
-        let mut command = redis::cmd("XDEL");
-        command.arg(&self.stream).arg(entries);
-        self.query::<u64>(&command).await.map(drop)
+        Ok(())
     }
 }
 
 #[async_trait]
 impl Ledger for RedisLedger {
     async fn take_up(&self) -> Result<Vec<Order>, LedgerError> {
-        let (mut found, mut from) = (State::default(), "-".to_owned());
+        let (mut open, mut from) = (Open::default(), "-".to_owned());
         loop {
             let mut command = redis::cmd("XRANGE");
             command.arg(&self.stream).arg(&from).arg("+");
-            command.arg("COUNT").arg(ENTRIES_PER_READ);
-            let page: StreamRangeReply = self.query(&command).await?;
+            command.arg("COUNT").arg(ENTRIES_PER_CALL_MAX);
+            let reading = async { command.query_async(&mut self.connection()).await };
+            let page: StreamRangeReply = self.run(reading).await?;
             let Some(last) = page.ids.last() else { break };
             from = format!("({}", last.id);
             for one in &page.ids {
-                let texts = one
-                    .map
-                    .values()
-                    .filter_map(|value| String::from_redis_value_ref(value).ok());
-                let orders: Vec<Order> = texts.filter_map(|text| entry::parse(&text)).collect();
-                found.note(&orders, &one.id);
+                let text: Option<String> = one.get(FIELD);
+                if let Some(order) = text.and_then(|text| entry::parse(&text)) {
+                    open.note(&order, one.id.clone());
+                }
             }
         }
-        let orders = found.open.orders().cloned().collect();
-        *self.state.lock() = found;
+        let orders = open.orders().cloned().collect();
+        *self.open.lock() = open;
         Ok(orders)
     }
 
     async fn note(&self, orders: &[Order]) -> Result<(), LedgerError> {
-        for some in orders.chunks(ORDERS_PER_ENTRY_MAX) {
-            let mut command = redis::cmd("XADD");
-            command.arg(&self.stream).arg("*");
-            for (number, order) in some.iter().enumerate() {
-                command.arg(number).arg(entry::text(order));
+        for some in orders.chunks(ENTRIES_PER_CALL_MAX) {
+            let mut pipe = redis::pipe();
+            for order in some {
+                let text = entry::text(order);
+                pipe.cmd("XADD")
+                    .arg(&self.stream)
+                    .arg("*")
+                    .arg(FIELD)
+                    .arg(text);
             }
-            let id: String = self.query(&command).await?;
-            let settled = self.state.lock().note(some, &id);
-            self.delete(&settled).await?;
+            let writing = async { pipe.query_async(&mut self.connection()).await };
+            let ids: Vec<String> = self.run(writing).await?;
+            let replaced: Vec<String> = {
+                let mut open = self.open.lock();
+                let noted = some.iter().zip(ids);
+                noted.flat_map(|(order, id)| open.note(order, id)).collect()
+            };
+            self.delete(&replaced).await?;
         }
         Ok(())
     }
 
     async fn confirm(&self, confirmed: &[Confirmed]) -> Result<(), LedgerError> {
-        let settled = {
-            let mut state = self.state.lock();
-            let places: Vec<String> = confirmed
-                .iter()
-                .flat_map(|one| state.open.confirm(one))
-                .collect();
-            state.settle(places)
+        let settled: Vec<String> = {
+            let mut open = self.open.lock();
+            let all = confirmed.iter();
+            all.flat_map(|one| open.confirm(one)).collect()
         };
         self.delete(&settled).await
-    }
-}
-
-impl State {
-    /// Orders are in an entry. The entries that none is open of any more.
-    fn note(&mut self, orders: &[Order], id: &str) -> Vec<String> {
-        let mut replaced = Vec::new();
-        for order in orders {
-            replaced.extend(self.open.note(order, id.to_owned()));
-        }
-        *self.entries.entry(id.to_owned()).or_default() += orders.len();
-        self.settle(replaced)
-    }
-
-    /// Orders are settled, by their entries. The entries that none is open of any more.
-    fn settle(&mut self, places: Vec<String>) -> Vec<String> {
-        let mut empty = Vec::new();
-        for id in places {
-            let Some(open) = self.entries.get_mut(&id) else {
-                continue;
-            };
-            *open -= 1;
-            if *open == 0 {
-                self.entries.remove(&id);
-                empty.push(id);
-            }
-        }
-        empty
     }
 }
