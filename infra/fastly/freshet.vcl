@@ -107,7 +107,9 @@ sub vcl_deliver {
 	if (fastly.ff.visits_this_service == 0) {
 		unset resp.http.Age;
 		set resp.http.Date = now;
-		set resp.http.Cache-Control = regsuball(resp.http.Cache-Control, ",\s*s-maxage=[0-9]+", "");
+		if (resp.http.Cache-Control) {
+			set resp.http.Cache-Control = regsuball(resp.http.Cache-Control, ",\s*s-maxage=[0-9]+", "");
+		}
 		unset resp.http.Surrogate-Key;
 		unset resp.http.Surrogate-Control;
 		unset resp.http.xkey;
