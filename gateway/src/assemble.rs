@@ -157,7 +157,8 @@ fn pipeline_settings(settings: &Settings, entropy: &Entropy) -> freshet_invalida
         usize::try_from(settings.policy.active_max).unwrap_or(usize::MAX);
     let of_database = settings.policy.database_active_max.unwrap_or(u64::MAX);
     pipeline.registry.database_active_max = usize::try_from(of_database).unwrap_or(usize::MAX);
-    pipeline.outbox.repeat_after_ms = millis(settings.server.fill_timeout);
+    pipeline.outbox.repeat_after_ms =
+        millis(settings.server.fill_timeout).max(edges::repeat_ms_min(&settings.edges));
     if settings.redis.is_some() {
         // Another gateway may hand out a copy that this one has purged already, until it hears of the change or is
         // held to be cut off; the repeat has to come after that (C5).

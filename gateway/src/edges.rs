@@ -19,6 +19,9 @@ const NODE_MS_MAX: u64 = 1_000;
 /// The longest a request to a CDN's API may take, in milliseconds.
 const API_MS_MAX: u64 = 10_000;
 
+/// How much later.
+const LAYERS_MS: u64 = 2_000;
+
 /// Every node of every edge.
 ///
 /// # Errors
@@ -55,6 +58,14 @@ pub fn dialects(edges: &[Edge]) -> Vec<freshness::Edge> {
         }
     }
     dialects
+}
+
+/// The least time between a purge and its repeat, in milliseconds: a CDN's inner level may hear of a purge later than
+/// the outer one, which refills from it meanwhile (Fastly on shielding: purge twice, two seconds apart).
+#[must_use]
+pub fn repeat_ms_min(edges: &[Edge]) -> u64 {
+    let layered = edges.iter().any(|edge| edge.kind != EdgeKind::Varnish);
+    if layered { LAYERS_MS } else { 0 }
 }
 
 fn purger(
