@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use crate::admission::Doorkeeper;
 use crate::auth::access::Access;
 use crate::config::Settings;
+use crate::edges;
 use crate::live::Lives;
 use crate::store::{Images, Store};
 use crate::stored::Shelf;
@@ -50,8 +51,8 @@ pub struct App {
     pub access: Access,
     /// Which answers enter caches; none: all.
     pub doorkeeper: Option<Doorkeeper>,
-    /// In whose spelling shared-cache headers are written.
-    pub edge: Edge,
+    /// In whose spellings shared-cache headers are written.
+    pub edges: Vec<Edge>,
     /// Permits for reads of the database.
     pub reads: Semaphore,
     /// Permits for writes.
@@ -104,10 +105,7 @@ impl App {
         App {
             access: Access::new(&settings.access),
             doorkeeper,
-            edge: match settings.edges.first() {
-                Some(_) => Edge::Varnish,
-                None => Edge::None,
-            },
+            edges: edges::dialects(&settings.edges),
             reads: Semaphore::new(permits(settings.limits.reads_in_flight_max)),
             writes: Arc::new(Semaphore::new(permits(
                 settings.limits.writes_in_flight_max,

@@ -10,8 +10,6 @@ use freshet_core::name::Namespace;
 use freshet_core::sketch::machine::Limits;
 use freshet_core::time::{Clock, Ttl};
 use freshet_core::ttl::Policy;
-use freshet_invalidation::purge::port::Purger;
-use freshet_invalidation::purge::{Varnish, VarnishSettings};
 use freshet_invalidation::sketch::port::{SketchStore, Start};
 use freshet_invalidation::sketch::{Entropy, LocalSketch, RedisSettings, RedisSketch};
 use freshet_invalidation::{Connect, Parts, Pipeline, Resource};
@@ -22,7 +20,8 @@ use tokio_util::task::TaskTracker;
 use crate::app::{self, App};
 use crate::auth::access::Access;
 use crate::config::Settings;
-use crate::config::settings::{AccessRule, EdgeKind, Grant, StoreChoice};
+use crate::config::settings::{AccessRule, Grant, StoreChoice};
+use crate::edges;
 use crate::read::asked::Asked;
 use crate::route::{Route, parse_params};
 use crate::store::{EmbeddedOptions, EmbeddedStore, MongoOptions, MongoStore, Store};
@@ -33,8 +32,6 @@ use crate::tier::Tier;
 const CHANGES_MAX: usize = 100_000;
 /// Collections with outstanding copies.
 const COLLECTIONS_MAX: usize = 10_000;
-/// The longest one purge may take, in milliseconds.
-const PURGE_MS_MAX: u64 = 1000;
 /// How old the watermark of one gateway among several may be for its tier to be used, in milliseconds.
 const SERVE_MS_MAX: u64 = 2_000;
 /// The longest one operation on a shared sketch may take, in milliseconds.
@@ -103,7 +100,7 @@ pub async fn assemble(
     let parts = Parts {
         clock: Arc::clone(&clock),
         sketch: sketch(&settings, &clock, entropy)?,
-        purgers: purgers(&settings)?,
+        purgers: edges::purgers(&settings.edges, &clock, seed(&entropy))?,
         tier: seen_by_pipeline,
         revive: Some(revive_under(&settings)),
     };
@@ -160,18 +157,21 @@ fn pipeline_settings(settings: &Settings, entropy: &Entropy) -> freshet_invalida
         usize::try_from(settings.policy.active_max).unwrap_or(usize::MAX);
     let of_database = settings.policy.database_active_max.unwrap_or(u64::MAX);
     pipeline.registry.database_active_max = usize::try_from(of_database).unwrap_or(usize::MAX);
-    pipeline.outbox.repeat_after_ms = millis(settings.server.fill_timeout);
+    pipeline.outbox.repeat_after_ms =
+        millis(settings.server.fill_timeout).max(edges::repeat_ms_min(&settings.edges));
     if settings.redis.is_some() {
         // Another gateway may hand out a copy that this one has purged already, until it hears of the change or is
         // held to be cut off; the repeat has to come after that (C5).
         pipeline.serve_ms_max = SERVE_MS_MAX;
         pipeline.outbox.repeat_after_ms += SERVE_MS_MAX + SKETCH_MS_MAX;
     }
-    pipeline.outbox.seed = entropy
-        .0
-        .iter()
-        .fold(0, |seed, byte| seed << 8 ^ u64::from(*byte));
+    pipeline.outbox.seed = seed(entropy);
     pipeline
+}
+
+fn seed(entropy: &Entropy) -> u64 {
+    let bytes = entropy.0.iter();
+    bytes.fold(0, |seed, byte| seed << 8 ^ u64::from(*byte))
 }
 
 /// The databases that the rules name; none where a rule could mean any.
@@ -208,29 +208,6 @@ fn revive(namespace: &Namespace, key: &Key) -> Option<Resource> {
     let same =
         asked.key() == *key && asked.namespace() == namespace && asked.database_only().is_none();
     same.then(|| asked.resource(key.clone()).ok()).flatten()
-}
-
-/// Every node of every configured edge.
-fn purgers(settings: &Settings) -> anyhow::Result<Vec<Arc<dyn Purger>>> {
-    let mut purgers: Vec<Arc<dyn Purger>> = Vec::new();
-    for edge in &settings.edges {
-        let secret = edge
-            .secret
-            .as_ref()
-            .map_or("", |secret| secret.expose_secret());
-        for url in &edge.urls {
-            let node = match edge.kind {
-                EdgeKind::Varnish => Varnish::new(&VarnishSettings {
-                    url: url.clone(),
-                    secret: secret.to_owned(),
-                    request_ms_max: PURGE_MS_MAX,
-                })
-                .with_context(|| format!("the edge {url}"))?,
-            };
-            purgers.push(Arc::new(node));
-        }
-    }
-    Ok(purgers)
 }
 
 /// In Redis where several gateways share one, else in this process.

@@ -9,6 +9,7 @@ pub mod cli;
 pub mod clock;
 pub mod command;
 pub mod config;
+pub mod edges;
 pub mod error;
 pub mod handle;
 pub mod import;

@@ -1,6 +1,8 @@
 //! The header sets that answers go out with: the same few on everything, one set for what caches may keep, one
 //! for what they may not. Values are prepared once; a tier hit clones them.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use freshet_core::freshness::{Edge, Lifetimes, NOT_SHARED, SurrogateKey, cacheable};
 use freshet_core::time::Position;
@@ -56,38 +58,24 @@ pub fn private(content_type: Option<HeaderValue>) -> HeaderMap {
     headers
 }
 
-/// Adds the shared-cache headers other than `Cache-Control`, in every configured edge's spelling.
-pub fn add_surrogates(headers: &mut HeaderMap, keys: &[SurrogateKey], edge: Edge) {
-    // The lifetimes only matter for `Cache-Control`, which is written apart since it changes every second.
-    let any = Lifetimes {
-        m: freshet_core::time::Ttl(1),
-        s: freshet_core::time::Ttl(1),
-    };
-    for (name, value) in cacheable(any, keys, edge) {
-        if name != "cache-control"
-            && let Ok(value) = HeaderValue::from_str(&value)
-        {
-            headers.insert(HeaderName::from_static(name), value);
-        }
-    }
+/// Prepared fields, shared by the answers that go out with them.
+pub type Fields = Arc<[(HeaderName, HeaderValue)]>;
+
+/// The caching fields of a shared answer, in every configured edge's spelling.
+#[must_use]
+pub fn caching(lifetimes: Lifetimes, keys: &[SurrogateKey], edges: &[Edge]) -> Fields {
+    let fields = cacheable(lifetimes, keys, edges).into_iter();
+    let prepared = fields.map(|(name, value)| {
+        let value = HeaderValue::from_str(&value).unwrap_or(NOT_SHARED_VALUE);
+        (HeaderName::from_static(name), value)
+    });
+    prepared.collect()
 }
 
-/// `Cache-Control` of a shared answer.
+/// The caching fields of an answer that nobody may keep.
 #[must_use]
-pub fn cache_control(lifetimes: Lifetimes) -> HeaderValue {
-    if lifetimes.is_zero() {
-        return NOT_SHARED_VALUE;
-    }
-    let revalidate = if lifetimes.m.0 == 0 {
-        ", must-revalidate"
-    } else {
-        ""
-    };
-    let text = format!(
-        "public, max-age={}, s-maxage={}{revalidate}",
-        lifetimes.m.0, lifetimes.s.0
-    );
-    HeaderValue::from_str(&text).unwrap_or(NOT_SHARED_VALUE)
+pub fn not_shared() -> Fields {
+    [(CACHE_CONTROL, NOT_SHARED_VALUE)].into()
 }
 
 /// A decimal header value.

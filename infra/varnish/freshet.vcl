@@ -103,6 +103,8 @@ sub freshet_admit {
 	    || beresp.http.Cache-Control ~ "(?i)(^|[\s,])(private|no-store|no-cache)"
 	    || beresp.http.Surrogate-Control ~ "(?i)(^|[\s,])no-store"
 	    || (beresp.http.Cache-Control !~ "(?i)max-?age=" && beresp.http.Surrogate-Control !~ "(?i)max-age=")
+	    # Nobody's copy, whatever path it came by.
+	    || beresp.http.Content-Type ~ "(?i)^text/event-stream"
 	    || beresp.http.Set-Cookie
 	    || beresp.http.Vary ~ "\*"
 	    # What cannot be purged is not kept, but for the second in which the sketch may be shared.
@@ -120,10 +122,18 @@ sub vcl_deliver {
 	unset resp.http.Age;
 	set resp.http.Date = now;
 
+	# S was for here. A shared cache behind this one is not purged, and would keep its copy for another S.
+	if (resp.http.Cache-Control) {
+		set resp.http.Cache-Control = regsuball(resp.http.Cache-Control, "(?i),\s*s-maxage=[0-9]+", "");
+	}
 	unset resp.http.xkey;
 	unset resp.http.Surrogate-Key;
 	unset resp.http.Surrogate-Control;
 	unset resp.http.CDN-Cache-Control;
+	unset resp.http.Cloudflare-CDN-Cache-Control;
+	unset resp.http.Cache-Tag;
+	unset resp.http.Edge-Control;
+	unset resp.http.Edge-Cache-Tag;
 	unset resp.http.X-Varnish;
 
 	if (obj.hits > 0) {

@@ -1,5 +1,7 @@
 //! The pipeline's metrics. Names follow Prometheus' conventions; durations are seconds.
 
+mod edges;
+
 use std::sync::atomic::{AtomicI64, AtomicU64};
 
 use freshet_core::notification::Effect;
@@ -9,8 +11,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use self::edges::EdgeMetrics;
 use crate::matcher::Affected;
 use crate::pipeline::{NotCached, Status};
+use crate::purge::EdgeStatus;
 use crate::sketch::port::Snapshot;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -33,6 +37,7 @@ pub(crate) struct Metrics {
     filter_failures: Counter,
     purges_ordered: Counter,
     purges_pending: Gauge,
+    edges: EdgeMetrics,
     not_cached: Family<Reason, Counter>,
     stale_keys: Gauge,
     fill_ratio: Seconds,
@@ -70,6 +75,7 @@ impl Metrics {
             "Purges not confirmed yet",
             self.purges_pending.clone(),
         );
+        self.edges.register(r);
         r.register(
             "not_cached",
             "Answers that were not cached, by reason",
@@ -141,6 +147,10 @@ impl Metrics {
 
     pub(crate) fn invalidated(&self, orders: usize) {
         self.purges_ordered.inc_by(orders as u64);
+    }
+
+    pub(crate) fn edges(&self, edges: &[EdgeStatus]) {
+        edges.iter().for_each(|edge| self.edges.set(edge));
     }
 
     pub(crate) fn not_cached(&self, no: NotCached) {

@@ -318,6 +318,7 @@ async fn pipeline(
     let edge = freshet_invalidation::purge::Varnish::new(&VarnishSettings {
         url: varnish.url.clone(),
         secret: varnish.secret.to_owned(),
+        coalesce_ms: None,
         request_ms_max: 1_000,
     })?;
     let parts = Parts {

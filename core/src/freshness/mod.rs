@@ -6,7 +6,7 @@ mod headers;
 mod surrogate;
 
 pub use etag::{ETag, TagList, etag};
-pub use headers::{Edge, NOT_SHARED, cacheable, private};
+pub use headers::{Edge, Header, NOT_SHARED, cacheable, lifetime_headers, private, tag_headers};
 pub use surrogate::{
     ResourceKind, SurrogateKey, collection_surrogate, database_surrogate, resource_surrogates,
 };

@@ -1,6 +1,7 @@
 //! Settings: the file, then `FRESHET_…` variables, then flags, each over the one before; every mistake reported with
 //! its place (`freshet check`). What comes out is complete and checked: nothing later asks whether a setting was given.
 
+mod edges;
 pub mod node;
 pub mod policy;
 pub mod reader;
@@ -234,5 +235,52 @@ mod tests {
             .filter(|m| !m.contains("is missing"))
             .collect();
         assert_eq!(left, Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_edge_has_what_its_kind_needs_and_nothing_of_another() {
+        let of = |edge: &str| mistakes(&format!("store = \"embedded:x\"\n[[edge]]\n{edge}"));
+        for fine in [
+            "urls = [\"http://a:1\", \"http://b:1\"]",
+            "kind = \"fastly\"\nservice = \"SU1\"\nsecret = \"t\"\ncoalesce = \"100ms\"",
+            "kind = \"cloudflare\"\nzone = \"023e\"\nsecret = \"t\"",
+            "kind = \"akamai\"\nurls = [\"https://h\"]\nsecret = \"s\"\nclient_token = \"c\"\naccess_token = \"a\"",
+            "kind = \"webhook\"\nurls = [\"https://h/purge\"]\nsecret = \"s\"\nauth = \"hmac\"\nkeys_max = 50",
+        ] {
+            assert_eq!(of(fine), Vec::<String>::new(), "{fine}");
+        }
+        for (wrong, words) in [
+            ("kind = \"varnish\"", vec!["`urls` is missing"]),
+            (
+                "kind = \"fastly\"",
+                vec!["`service` is missing", "`secret` is missing"],
+            ),
+            (
+                "kind = \"fastly\"\nservice = \"a/b\"\nsecret = \"t\"",
+                vec!["letters and digits"],
+            ),
+            (
+                "kind = \"cloudflare\"\nzone = \"z\"\nsecret = \"t\"\nservice = \"s\"",
+                vec!["`service` does not belong"],
+            ),
+            (
+                "kind = \"akamai\"\nsecret = \"t\"",
+                vec![
+                    "`client_token` is missing",
+                    "`access_token` is missing",
+                    "`urls` is missing",
+                ],
+            ),
+            (
+                "kind = \"webhook\"\nurls = [\"https://h\"]\nsecret = \"s\"\nkeys_max = 0\ncoalesce = \"1m\"",
+                vec!["from 1 to 10000", "at most 30s"],
+            ),
+        ] {
+            let found = of(wrong);
+            assert_eq!(found.len(), words.len(), "{wrong}: {found:?}");
+            for (found, word) in found.iter().zip(words) {
+                assert!(found.contains(word), "{found}");
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The settings that come in arrays: who may do what with which collections, and the caches in front.
+//! Access rules: who may do what with which collections.
 
 use secrecy::SecretString;
 
@@ -76,25 +76,6 @@ pub struct AccessRule {
     pub hinted: bool,
 }
 
-choice! {
-    /// The kind of cache in front.
-    EdgeKind {
-        /// Varnish with the xkey module.
-        Varnish = "varnish",
-    }
-}
-
-/// A cache in front of the gateway.
-#[derive(Clone, Debug)]
-pub struct Edge {
-    /// Its kind.
-    pub kind: EdgeKind,
-    /// Its nodes; each is purged.
-    pub urls: Vec<String>,
-    /// The secret sent with each purge.
-    pub secret: Option<SecretString>,
-}
-
 impl AccessRule {
     pub(super) fn read(r: &mut Reader<'_>) -> AccessRule {
         let rule = AccessRule {
@@ -136,30 +117,5 @@ impl AccessRule {
     #[must_use]
     pub fn stores(&self) -> Grant {
         self.store_queries.unwrap_or(self.write)
-    }
-}
-
-impl Edge {
-    pub(super) fn read(r: &mut Reader<'_>) -> Edge {
-        let edge = Edge {
-            kind: r.get("kind", EdgeKind::Varnish, "The kind of cache."),
-            urls: r
-                .required(
-                    "urls",
-                    "Its nodes, \"http://host:port\"; every one is purged.",
-                )
-                .unwrap_or_default(),
-            secret: r.optional("secret", "The secret sent with each purge."),
-        };
-        for url in &edge.urls {
-            let parsed = url.parse::<http::Uri>().ok();
-            if parsed.is_none_or(|uri| uri.host().is_none() || uri.scheme().is_none()) {
-                r.wrong(
-                    "urls",
-                    format!("{url:?} is not a URL such as \"http://127.0.0.1:6081\""),
-                );
-            }
-        }
-        edge
     }
 }

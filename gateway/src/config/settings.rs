@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+pub use super::edges::{AkamaiNetwork, Edge, EdgeKind, WebhookAuth};
 use super::policy::Policy;
 use super::reader::Reader;
-pub use super::rules::{AccessRule, Clients, DatabaseOnly, Edge, EdgeKind, Grant, Queries};
+pub use super::rules::{AccessRule, Clients, DatabaseOnly, Grant, Queries};
 use super::units::{Bytes, choice};
 
 /// Everything the gateway was told.

@@ -1,7 +1,9 @@
 //! What is there for the people who run the gateway, and the page that greets the curious.
 
+use freshet_invalidation::purge::EdgeStatus;
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
+use serde_json::Value;
 
 use crate::app::App;
 use crate::error::Problem;
@@ -86,6 +88,7 @@ async fn ready(app: &App) -> Reply {
     let draining = app.draining.load(std::sync::atomic::Ordering::Relaxed);
     let pipeline = app.pipeline.probe().await;
     let ready = store && !draining;
+    let edges: Vec<Value> = app.pipeline.edges().iter().map(edge).collect();
     let unbounded = pipeline.invalidation_ms == u32::MAX;
     let body = serde_json::json!({
         "ready": ready,
@@ -103,12 +106,24 @@ async fn ready(app: &App) -> Reply {
             "active_queries": pipeline.active_queries,
             "purges_pending": pipeline.purges_pending,
         },
+        "edges": edges,
     });
     let status = match ready {
         true => StatusCode::OK,
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
     respond::private_body(status, respond::JSON, body.to_string())
+}
+
+/// One that is down does not make the gateway unready: what it holds ends with its lifetime, and it is given no more (C3).
+fn edge(status: &EdgeStatus) -> Value {
+    serde_json::json!({
+        "name": status.name,
+        "down": status.down,
+        "pending": status.pending,
+        "unconfirmed_ms": status.unconfirmed_ms,
+        "failing_ms": status.failing_ms,
+    })
 }
 
 fn metrics(app: &App) -> String {

@@ -1,18 +1,14 @@
 //! From what was read to what is sent: headers, preconditions (RFC 9110 §13), the cache status.
 
-use freshet_core::freshness::{TagList, etag, resource_surrogates};
-use freshet_core::key::Key;
-use http::header::{
-    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH,
-};
+use freshet_core::freshness::{TagList, etag};
+use http::header::{CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use super::asked::Asked;
 use super::fetch::Fetched;
 use super::reason::Reason;
 use crate::app::App;
 use crate::error::{Kind, Problem};
-use crate::respond::{self, CACHE_STATUS, CacheStatus, FRESHET_POSITION, Reply};
+use crate::respond::{self, CACHE_STATUS, CacheStatus, FRESHET_POSITION, Fields, Reply};
 use crate::server::{Body, Connection};
 use crate::tier::{Answer, Entry};
 
@@ -40,18 +36,10 @@ impl Wanted<'_> {
     }
 }
 
-/// The answer that caches may keep.
+/// The answer, but for what caches may do with it. The tag is that of the bytes that are sent: every input that shapes
+/// them is in it.
 #[must_use]
-pub fn shared(app: &App, asked: &Asked, key: &Key, fetched: &Fetched) -> Answer {
-    let mut answer = private(fetched);
-    let surrogates = resource_surrogates(asked.kind(), asked.namespace(), key);
-    respond::add_surrogates(&mut answer.headers, &surrogates, app.edge);
-    answer
-}
-
-/// The answer that nobody keeps. The tag is that of the bytes that are sent: every input that shapes them is in it.
-#[must_use]
-pub fn private(fetched: &Fetched) -> Answer {
+pub fn whole(fetched: &Fetched) -> Answer {
     let tag = etag(&fetched.body);
     let mut headers = respond::every(Some(respond::JSON));
     if let Ok(value) = HeaderValue::from_str(&tag.to_string()) {
@@ -79,7 +67,8 @@ pub fn entry(
 ) -> Result<Reply, Problem> {
     wanted.connection.answers(true);
     let now = app.clock.now();
-    let reply = answer(wanted, key, &entry.answer, entry.cache_control(now), status)?;
+    let caching = entry.caching(now, &app.edges, app.pipeline.shares());
+    let reply = answer(wanted, key, &entry.answer, &caching, status)?;
     // What was settled just now may be purged from that moment on; what the tier still has, from now on (C5).
     let begun = match status {
         CacheStatus::Hit => now,
@@ -100,25 +89,21 @@ pub fn uncached(
     reason: Reason,
 ) -> Result<Reply, Problem> {
     wanted.connection.answers(false);
-    let not_shared = HeaderValue::from_static(freshet_core::freshness::NOT_SHARED);
-    answer(
-        wanted,
-        key,
-        &private(fetched),
-        not_shared,
-        CacheStatus::NotCached(reason),
-    )
+    let status = CacheStatus::NotCached(reason);
+    answer(wanted, key, &whole(fetched), &respond::not_shared(), status)
 }
 
 fn answer(
     wanted: Wanted<'_>,
     key: &str,
     answer: &Answer,
-    cache_control: HeaderValue,
+    caching: &Fields,
     status: CacheStatus,
 ) -> Result<Reply, Problem> {
     let mut headers = answer.headers.clone();
-    headers.insert(CACHE_CONTROL, cache_control);
+    for (name, value) in caching.iter() {
+        headers.insert(name.clone(), value.clone());
+    }
     headers.insert(CACHE_STATUS, status.value());
     if wanted.target != key
         && let Some(canonical) = wanted.url(key)

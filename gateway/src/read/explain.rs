@@ -131,7 +131,11 @@ pub async fn read(
         Err(reason) => Some(reason),
         Ok((resource, found)) => {
             let (policy, explained) = app.pipeline.explain_lifetimes(&resource, &fetched.members);
-            let given = granted(policy.lifetimes(explained.expected_ms), clients);
+            let given = granted(
+                policy.lifetimes(explained.expected_ms),
+                clients,
+                app.pipeline.shares(),
+            );
             matcher = found.map(|found| how_found(&resource, found));
             lifetimes = Some(life(&policy, &explained, given));
             obstacle(app, &resource, given).err()

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use freshet_core::freshness::Lifetimes;
+use freshet_core::freshness::{Lifetimes, resource_surrogates};
 use freshet_core::key::Key;
 use freshet_core::time::Ttl;
 use freshet_invalidation::{Answer as Read, NotCached, Resource, Ticket};
 
 use super::answer::{self, Wanted};
 use super::asked::Asked;
-use super::fetch::fetch;
+use super::fetch::{Fetched, fetch};
 use super::permit::{Permitted, only_stored, permit};
 use super::reason::Reason;
 use crate::app::App;
@@ -74,7 +74,11 @@ pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
     };
     let fetched = fetch(app, &asked, ticket.from).await?;
 
-    let lifetimes = granted(app.pipeline.lifetimes(&ticket, &fetched.members), clients);
+    let estimate = app.pipeline.lifetimes(&ticket, &fetched.members);
+    let lifetimes = granted(estimate, clients, app.pipeline.shares());
+    if lifetimes.is_zero() && !estimate.is_zero() {
+        return not_kept(app, wanted, &key, &fetched, Reason::EdgeDown);
+    }
     let issued = app.clock.now();
     let read = Read {
         position: fetched.position,
@@ -84,20 +88,18 @@ pub async fn read(app: &App, request: Request<'_>) -> Result<Reply, Problem> {
         joined: fetched.joined.clone(),
     };
     if let Err(no) = app.pipeline.settle(ticket, read).await {
-        app.metrics.not_cached(no.into());
-        return answer::uncached(wanted, key.as_str(), &fetched, no.into());
+        return not_kept(app, wanted, &key, &fetched, no.into());
     }
 
-    let answered = answer::shared(app, &asked, &key, &fetched);
-    let entry = Entry::new(answered, lifetimes, issued, generation);
+    let surrogates = resource_surrogates(asked.kind(), asked.namespace(), &key);
+    let answered = answer::whole(&fetched);
+    let entry = Entry::new(answered, surrogates, lifetimes, issued, generation);
     let entry = Arc::new(match only_stored(rule, &asked) {
         true => entry.by_hash_only(),
         false => entry,
     });
     if !in_time(app, &entry) {
-        let no = NotCached::ReadTooSlow.into();
-        app.metrics.not_cached(no);
-        return answer::uncached(wanted, key.as_str(), &fetched, no);
+        return not_kept(app, wanted, &key, &fetched, NotCached::ReadTooSlow.into());
     }
     if let Some(leader) = leader {
         leader.share(Arc::clone(&entry));
@@ -165,14 +167,14 @@ pub(super) fn shareable(asked: &Asked, scope: Scope) -> Result<(), Reason> {
     }
 }
 
-/// The estimate, within what the collections grant to browsers and the settings to anybody.
-pub(super) fn granted(estimate: Lifetimes, clients: Clients) -> Lifetimes {
-    match clients {
-        Clients::Cache => estimate,
-        Clients::Revalidate => Lifetimes {
-            m: Ttl::ZERO,
-            s: estimate.s,
+/// The estimate, within what the collections grant to browsers and the state of the edges to shared caches.
+pub(super) fn granted(estimate: Lifetimes, clients: Clients, shares: bool) -> Lifetimes {
+    Lifetimes {
+        m: match clients {
+            Clients::Cache => estimate.m,
+            Clients::Revalidate => Ttl::ZERO,
         },
+        s: if shares { estimate.s } else { Ttl::ZERO },
     }
 }
 
@@ -186,6 +188,18 @@ async fn uncached(
     app.metrics.not_cached(reason);
     let fetched = fetch(app, asked, app.pipeline.position()).await?;
     answer::uncached(wanted, key.as_str(), &fetched, reason)
+}
+
+/// Sends what was read for nobody to keep.
+fn not_kept(
+    app: &App,
+    wanted: Wanted<'_>,
+    key: &Key,
+    fetched: &Fetched,
+    reason: Reason,
+) -> Result<Reply, Problem> {
+    app.metrics.not_cached(reason);
+    answer::uncached(wanted, key.as_str(), fetched, reason)
 }
 
 fn send(

@@ -14,6 +14,8 @@ pub enum Reason {
     FirstRequest,
     /// The query came in a body.
     QueryBody,
+    /// An edge cannot be purged, and only shared caches were to keep it (C3).
+    EdgeDown,
     /// The pipeline refused.
     Pipeline(NotCached),
 }
@@ -33,6 +35,7 @@ impl Reason {
             Reason::DatabaseOnly => "database-only",
             Reason::FirstRequest => "first-request",
             Reason::QueryBody => "query-body",
+            Reason::EdgeDown => "edge-down",
             Reason::Pipeline(no) => no.word(),
         }
     }
@@ -52,6 +55,9 @@ impl Reason {
             }
             Reason::QueryBody => {
                 "A query in a body is never cached. Ask with GET; a filter too long for a URL can be stored (PUT /v1/{db}/_queries/{hash})."
+            }
+            Reason::EdgeDown => {
+                "An edge has not confirmed a purge for too long, and the collection's answers are for edges alone (`clients = \"revalidate\"`). See /readyz."
             }
             Reason::Pipeline(no) => of_pipeline(no),
         }

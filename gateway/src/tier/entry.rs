@@ -1,20 +1,21 @@
 //! One finished answer: its bytes, its prepared headers, and how much of its lifetime is left.
 //!
 //! Lifetimes count from the moment of issue, so a copy handed out later carries less (RFC 9111 §4.2.3; caches that
-//! reset `Age` cannot add to it). The `Cache-Control` text changes once a second; it is kept with that second.
+//! reset `Age` cannot add to it). The caching fields change once a second; they are kept with that second.
 
 use bytes::Bytes;
-use freshet_core::freshness::{ETag, Lifetimes};
+use freshet_core::freshness::{ETag, Edge, Lifetimes, SurrogateKey};
 use freshet_core::time::{Moment, Position, Ttl};
-use http::{HeaderMap, HeaderValue};
+use http::HeaderMap;
 use parking_lot::Mutex;
 
 use super::Generation;
+use crate::respond::{Fields, caching, not_shared};
 
 /// What is sent, whoever asks: shared by the requests that waited for the same read.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// All headers but `Cache-Control`, `Cache-Status` and `Content-Location`.
+    /// All headers but the caching ones, `Cache-Status` and `Content-Location`.
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
@@ -34,9 +35,10 @@ pub struct Entry {
     /// Whether it is the answer to its key, however that was asked for; false: of a stored query that has no other URL
     /// than its hash.
     pub by_url: bool,
+    keys: [SurrogateKey; 3],
     lifetimes: Lifetimes,
     issued: Moment,
-    stamped: Mutex<(Lifetimes, HeaderValue)>,
+    stamped: Mutex<(Lifetimes, Fields)>,
 }
 
 impl Entry {
@@ -44,6 +46,7 @@ impl Entry {
     #[must_use]
     pub fn new(
         answer: Answer,
+        keys: [SurrogateKey; 3],
         lifetimes: Lifetimes,
         issued: Moment,
         generation: Generation,
@@ -52,9 +55,10 @@ impl Entry {
             answer,
             generation,
             by_url: true,
+            keys,
             lifetimes,
             issued,
-            stamped: Mutex::new((lifetimes, crate::respond::cache_control(lifetimes))),
+            stamped: Mutex::new((Lifetimes::ZERO, not_shared())),
         }
     }
 
@@ -67,20 +71,25 @@ impl Entry {
         }
     }
 
-    /// Whether something is left of what it was given. Where clients were given nothing, shared caches decide.
+    /// Whether something is left of what it was given. Where clients or shared caches were given nothing, the others
+    /// decide.
     #[must_use]
     pub fn is_fresh(&self, now: Moment) -> bool {
         let left = self.lifetimes.remaining(self.issued, now);
-        left.s > Ttl::ZERO && (left.m > Ttl::ZERO || self.lifetimes.m == Ttl::ZERO)
+        let ended = |given: Ttl, left: Ttl| given > Ttl::ZERO && left == Ttl::ZERO;
+        !left.is_zero() && !ended(self.lifetimes.m, left.m) && !ended(self.lifetimes.s, left.s)
     }
 
-    /// `Cache-Control` with what is left of the lifetimes now.
+    /// The caching fields with what is left of the lifetimes now; `shares`: whether shared caches are given theirs.
     #[must_use]
-    pub fn cache_control(&self, now: Moment) -> HeaderValue {
-        let left = self.lifetimes.remaining(self.issued, now);
+    pub fn caching(&self, now: Moment, edges: &[Edge], shares: bool) -> Fields {
+        let mut left = self.lifetimes.remaining(self.issued, now);
+        if !shares {
+            left.s = Ttl::ZERO;
+        }
         let mut stamped = self.stamped.lock();
         if stamped.0 != left {
-            *stamped = (left, crate::respond::cache_control(left));
+            *stamped = (left, caching(left, &self.keys, edges));
         }
         stamped.1.clone()
     }

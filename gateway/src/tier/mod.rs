@@ -181,7 +181,7 @@ fn slot_of(text: &str) -> usize {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use freshet_core::freshness::{Lifetimes, etag};
+    use freshet_core::freshness::{Edge, Lifetimes, ResourceKind, etag, resource_surrogates};
     use freshet_core::time::{Position, Ttl};
 
     fn namespace() -> Namespace {
@@ -199,7 +199,9 @@ mod tests {
             m: Ttl(m),
             s: Ttl(s),
         };
-        Arc::new(Entry::new(answer, lifetimes, Moment(0), generation))
+        let key = namespace().record_key("1");
+        let keys = resource_surrogates(ResourceKind::Record, &namespace(), &key);
+        Arc::new(Entry::new(answer, keys, lifetimes, Moment(0), generation))
     }
 
     #[test]
@@ -256,8 +258,8 @@ mod tests {
             entry(tier.generation(&namespace(), &key), 3, 60),
         );
         let served = |ms| {
-            tier.get("/v1/db/c", Moment(ms))
-                .map(|entry| entry.cache_control(Moment(ms)))
+            let entry = tier.get("/v1/db/c", Moment(ms))?;
+            Some(entry.caching(Moment(ms), &[], true)[0].1.clone())
         };
         assert_eq!(served(0).expect("fresh"), "public, max-age=3, s-maxage=60");
         assert_eq!(served(1).expect("fresh"), "public, max-age=2, s-maxage=59");
@@ -266,5 +268,31 @@ mod tests {
             "public, max-age=1, s-maxage=58"
         );
         assert!(served(2001).is_none());
+    }
+
+    #[test]
+    fn c3_shared_caches_are_given_nothing_while_one_of_them_cannot_be_purged() {
+        let lived = |m, s, ms, shares| {
+            let generation = Tier::new(1, 1).generation(&namespace(), &Key::from("/v1/db/c"));
+            let entry = entry(generation, m, s);
+            let fields = entry.caching(Moment(ms), &[Edge::Fastly, Edge::Varnish], shares);
+            let text = |(name, value): &(http::HeaderName, http::HeaderValue)| {
+                format!("{name}: {}", value.to_str().expect("text"))
+            };
+            let fields: Vec<String> = fields.iter().map(text).collect();
+            (entry.is_fresh(Moment(ms)), fields)
+        };
+        let (fresh, fields) = lived(3, 60, 1_000, false);
+        assert!(fresh);
+        assert_eq!(fields[0], "cache-control: public, max-age=2, s-maxage=0");
+        assert_eq!(fields[1], "surrogate-control: max-age=0");
+        assert_eq!(
+            lived(3, 60, 1_000, true).1[1],
+            "surrogate-control: max-age=59"
+        );
+        // What was settled without S lives in the tier as long as M.
+        assert!(lived(3, 0, 1_000, true).0 && !lived(3, 0, 3_000, true).0);
+        let nobody = vec!["cache-control: private, no-store, max-age=0".to_owned()];
+        assert_eq!(lived(0, 60, 1_000, false).1, nobody);
     }
 }

@@ -3,6 +3,7 @@
 mod aggregates;
 mod caching;
 mod commands;
+mod edges;
 mod errors;
 mod explain;
 mod headers;

@@ -120,22 +120,7 @@ impl Server {
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Answer {
-        let stream = TcpStream::connect(self.address).await.expect("it accepts");
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
-            .await
-            .expect("HTTP/1.1");
-        let driving = tokio::spawn(connection);
-        let mut request = Request::builder()
-            .method(Method::from_bytes(method.as_bytes()).expect("a method"))
-            .uri(target)
-            .header("host", self.address.to_string());
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let request = request.body(Full::new(body.into())).expect("a request");
-        let answer = read(sender.send_request(request).await.expect("an answer")).await;
-        driving.abort();
-        answer
+        send(self.address, method, target, headers, body).await
     }
 
     pub(crate) async fn get(&self, target: &str) -> Answer {
@@ -241,6 +226,32 @@ pub(crate) fn freshet() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_freshet"));
     command.env_clear();
     command
+}
+
+/// Sends a request to anybody, on a connection of its own.
+pub(crate) async fn send(
+    address: SocketAddr,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    body: impl Into<Bytes>,
+) -> Answer {
+    let stream = TcpStream::connect(address).await.expect("it accepts");
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+        .await
+        .expect("HTTP/1.1");
+    let driving = tokio::spawn(connection);
+    let mut request = Request::builder()
+        .method(Method::from_bytes(method.as_bytes()).expect("a method"))
+        .uri(target)
+        .header("host", address.to_string());
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Full::new(body.into())).expect("a request");
+    let answer = read(sender.send_request(request).await.expect("an answer")).await;
+    driving.abort();
+    answer
 }
 
 pub(crate) async fn read(answer: http::Response<hyper::body::Incoming>) -> Answer {

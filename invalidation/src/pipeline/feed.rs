@@ -154,6 +154,7 @@ async fn sweep(inner: &Inner, swept: Moment) -> Moment {
         registry.retiring()
     };
     inner.retire(retiring).await;
+    inner.metrics.edges(&inner.outbox.edges());
     now
 }
 

@@ -28,8 +28,8 @@ use self::state::State;
 use crate::ingest::port::Source;
 use crate::live::Live;
 use crate::matcher::Shown;
-use crate::purge::Outbox;
 use crate::purge::port::Purger;
+use crate::purge::{EdgeStatus, Outbox};
 use crate::registry::{Explained, Images, Refused, Registry, Resource};
 use crate::sketch::port::{Read, Scope, Settled, SketchError, SketchStore, Start};
 use crate::telemetry::Metrics;
@@ -201,6 +201,19 @@ impl Pipeline {
     #[must_use]
     pub fn live(&self) -> &Arc<Live> {
         &self.inner.live
+    }
+
+    /// Whether shared caches may be given anything: every edge confirms its purges in time. What one that does not
+    /// holds may be handed out until its lifetime ends (C3), so that has to end.
+    #[must_use]
+    pub fn shares(&self) -> bool {
+        !self.inner.outbox.lags()
+    }
+
+    /// How each edge is doing, for `/readyz`.
+    #[must_use]
+    pub fn edges(&self) -> Vec<EdgeStatus> {
+        self.inner.outbox.edges()
     }
 
     /// For `/readyz` and the console.

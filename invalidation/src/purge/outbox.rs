@@ -2,9 +2,12 @@
 //! up no other. What every node confirmed is handed on.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use freshet_core::time::{Clock, Position};
+use freshet_core::freshness::SurrogateKey;
+use freshet_core::sketch::wire::INVALIDATION_UNBOUNDED_MS;
+use freshet_core::time::{Clock, Moment, Position};
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
@@ -13,8 +16,8 @@ use tracing::{debug, warn};
 
 use super::backoff::Backoff;
 use super::delay::Delay;
-use super::port::{PURGE_KEYS_MAX, Purger};
-use super::queue::{Done, Order, Queue, QueueLimits, Target};
+use super::port::{PurgeError, Purger};
+use super::queue::{Done, Order, Outcome, Queue, QueueLimits, Target};
 
 /// How purges are carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +26,8 @@ pub struct OutboxSettings {
     pub orders_max: usize,
     /// F (rule C5), milliseconds.
     pub repeat_after_ms: u64,
-    /// Orders wait so long for company, milliseconds.
-    pub coalesce_ms: u64,
-    /// Δ_inv is unbounded while an order is unconfirmed for longer, milliseconds.
+    /// Δ_inv is unbounded while an order is unconfirmed for longer, milliseconds; at least four times what the slowest
+    /// cache takes, after F.
     pub unbounded_after_ms: u64,
     /// The first delay after a failure, milliseconds.
     pub retry_ms: u64,
@@ -40,7 +42,6 @@ impl Default for OutboxSettings {
         OutboxSettings {
             orders_max: 100_000,
             repeat_after_ms: 2_000,
-            coalesce_ms: 2,
             unbounded_after_ms: 10_000,
             retry_ms: 100,
             retry_ms_max: 5_000,
@@ -63,19 +64,37 @@ pub struct Confirmed {
 pub struct Outbox {
     clock: Arc<dyn Clock>,
     nodes: Vec<Arc<dyn Purger>>,
+    unbounded_after_ms: u64,
     state: Mutex<State>,
+    lags: AtomicBool,
     ordered: Notify,
 }
 
 struct State {
     queue: Queue,
     delay: Delay,
-    sent: u64,
-    failed: u64,
+    /// Of each node, how many requests succeeded and how many failed.
+    requests: Vec<(u64, u64)>,
 }
 
-/// Slack of the bound over the repeat: the time a purge itself takes.
-const PURGE_MS: u64 = 250;
+/// How a node is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EdgeStatus {
+    /// The node.
+    pub name: String,
+    /// Requests that succeeded.
+    pub sent: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Purges that it has not confirmed.
+    pub pending: usize,
+    /// How old the oldest of them is, milliseconds.
+    pub unconfirmed_ms: Option<u64>,
+    /// For how long every request has failed, milliseconds.
+    pub failing_ms: Option<u64>,
+    /// Whether that is too old: nothing is given to shared caches any more.
+    pub down: bool,
+}
 
 impl Outbox {
     /// An empty outbox for these nodes.
@@ -88,20 +107,29 @@ impl Outbox {
         let limits = QueueLimits {
             orders_max: settings.orders_max,
             repeat_after_ms: settings.repeat_after_ms,
-            coalesce_ms: settings.coalesce_ms,
         };
         let backoff = Backoff::new(settings.retry_ms, settings.retry_ms_max, settings.seed);
-        let floor_ms = settings.repeat_after_ms + PURGE_MS;
+        let coalesce_ms: Vec<u64> = nodes.iter().map(|node| node.coalesce_ms()).collect();
+        let slowest = nodes
+            .iter()
+            .map(|node| node.coalesce_ms() + node.purge_ms());
+        let slowest_ms = slowest.max().unwrap_or(0);
+        let floor_ms = settings.repeat_after_ms + slowest_ms;
+        // An order may wait for a purge under way, be purged, and repeated likewise.
+        let unbounded_after_ms = settings
+            .unbounded_after_ms
+            .max(settings.repeat_after_ms + 4 * slowest_ms);
         let state = State {
-            queue: Queue::new(limits, nodes.len(), backoff),
-            delay: Delay::new(floor_ms, settings.unbounded_after_ms, clock.now()),
-            sent: 0,
-            failed: 0,
+            queue: Queue::new(limits, &coalesce_ms, backoff),
+            delay: Delay::new(floor_ms, unbounded_after_ms, clock.now()),
+            requests: vec![(0, 0); nodes.len()],
         };
         Outbox {
             clock,
             nodes,
+            unbounded_after_ms,
             state: Mutex::new(state),
+            lags: AtomicBool::new(false),
             ordered: Notify::new(),
         }
     }
@@ -136,7 +164,38 @@ impl Outbox {
         let now = self.clock.now();
         let mut state = self.state.lock();
         let oldest = state.queue.oldest_ms(now);
-        state.delay.bound_ms(oldest, now)
+        let bound = state.delay.bound_ms(oldest, now);
+        self.lags
+            .store(bound == INVALIDATION_UNBOUNDED_MS, Ordering::Relaxed);
+        bound
+    }
+
+    /// Whether a node had left an order unconfirmed for too long when [`Outbox::invalidation_ms`] was last asked.
+    #[must_use]
+    pub fn lags(&self) -> bool {
+        self.lags.load(Ordering::Relaxed)
+    }
+
+    /// How each node is doing.
+    #[must_use]
+    pub fn edges(&self) -> Vec<EdgeStatus> {
+        let now = self.clock.now();
+        let state = self.state.lock();
+        let of = |(node, purger): (usize, &Arc<dyn Purger>)| {
+            let backlog = state.queue.backlog(node, now);
+            let failing_since = state.queue.failing_since(node);
+            let (sent, failed) = state.requests[node];
+            EdgeStatus {
+                name: purger.name().to_owned(),
+                sent,
+                failed,
+                pending: backlog.pending,
+                unconfirmed_ms: backlog.oldest_ms,
+                failing_ms: failing_since.map(|since| now.since(since)),
+                down: backlog.oldest_ms > Some(self.unbounded_after_ms),
+            }
+        };
+        self.nodes.iter().enumerate().map(of).collect()
     }
 
     /// Orders not confirmed yet.
@@ -149,7 +208,8 @@ impl Outbox {
     #[must_use]
     pub fn requests(&self) -> (u64, u64) {
         let state = self.state.lock();
-        (state.sent, state.failed)
+        let add = |(sent, failed), one: &(u64, u64)| (sent + one.0, failed + one.1);
+        state.requests.iter().fold((0, 0), add)
     }
 
     /// Works until `stop`; hands on what is confirmed.
@@ -169,7 +229,8 @@ impl Outbox {
             tokio::pin!(ordered);
             ordered.as_mut().enable();
             let sent = self.clock.now();
-            let keys = self.state.lock().queue.take(node, PURGE_KEYS_MAX, sent);
+            let keys_max = self.nodes[node].keys_max();
+            let keys = self.state.lock().queue.take(node, keys_max, sent);
             if keys.is_empty() {
                 tokio::select! {
                     () = &mut ordered => {}
@@ -182,7 +243,7 @@ impl Outbox {
             if let Err(error) = &purged {
                 warn!(node = self.nodes[node].name(), %error, keys = keys.len(), "a purge failed");
             }
-            let done = self.settle(node, &keys, sent, purged.is_ok());
+            let done = self.settle(node, &keys, sent, outcome(&purged));
             if !done.is_empty() {
                 hand_on(done, confirmed).await;
             }
@@ -192,18 +253,17 @@ impl Outbox {
     fn settle(
         &self,
         node: usize,
-        keys: &[freshet_core::freshness::SurrogateKey],
-        sent: freshet_core::time::Moment,
-        succeeded: bool,
+        keys: &[SurrogateKey],
+        sent: Moment,
+        outcome: Outcome,
     ) -> Vec<Confirmed> {
         let now = self.clock.now();
         let mut state = self.state.lock();
-        if succeeded {
-            state.sent += 1;
-        } else {
-            state.failed += 1;
+        match outcome {
+            Outcome::Purged => state.requests[node].0 += 1,
+            Outcome::Failed | Outcome::Busy(_) => state.requests[node].1 += 1,
         }
-        let done = state.queue.done(node, keys, sent, succeeded, now);
+        let done = state.queue.done(node, keys, sent, outcome, now);
         let mut confirmed = Vec::with_capacity(done.len());
         for Done {
             target,
@@ -224,6 +284,14 @@ impl Outbox {
         let due = self.state.lock().queue.next_due(node);
         let wait = due.map_or(STEP_MS_MAX, |at| at.since(now).clamp(1, STEP_MS_MAX));
         tokio::time::sleep(Duration::from_millis(wait)).await;
+    }
+}
+
+fn outcome(purged: &Result<(), PurgeError>) -> Outcome {
+    match purged {
+        Ok(()) => Outcome::Purged,
+        Err(PurgeError::Busy { retry_after_ms, .. }) => Outcome::Busy(*retry_after_ms),
+        Err(_) => Outcome::Failed,
     }
 }
 

@@ -13,6 +13,7 @@ use freshet_core::name::Namespace;
 use freshet_core::time::{Moment, Position};
 
 use super::backoff::Backoff;
+use super::lane::Lane;
 
 /// What a purge is for; tells whom to confirm it to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,8 +44,6 @@ pub struct QueueLimits {
     pub orders_max: usize,
     /// F: after it a purge is repeated, milliseconds.
     pub repeat_after_ms: u64,
-    /// Orders wait so long for others to go with them, milliseconds.
-    pub coalesce_ms: u64,
 }
 
 /// Orders between two repeats.
@@ -72,6 +71,28 @@ struct Item {
     nodes: Vec<AtNode>,
 }
 
+impl Item {
+    fn latest(&self) -> &Generation {
+        self.next.as_ref().unwrap_or(&self.current)
+    }
+
+    /// The repeat that `node` still owes, and since when its order waits; `None`: it has done all.
+    fn owed(&self, node: usize, repeat_after_ms: u64) -> Option<(Moment, Moment)> {
+        let sent = self.nodes[node].sent;
+        let generations = std::iter::once(&self.current).chain(&self.next);
+        generations
+            .map(|one| (one.last.after_ms(repeat_after_ms), one.since))
+            .find(|(repeat, _)| sent < Some(*repeat))
+    }
+}
+
+/// What a node owes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Backlog {
+    pub(super) pending: usize,
+    pub(super) oldest_ms: Option<u64>,
+}
+
 /// A confirmed order and how long it took.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Done {
@@ -80,21 +101,35 @@ pub(super) struct Done {
     pub(super) took_ms: u64,
 }
 
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The node has done it.
+    Purged,
+    /// It has not.
+    Failed,
+    /// It asked to be left alone, for so long if it said so, milliseconds.
+    Busy(Option<u64>),
+}
+
 #[derive(Debug)]
 pub(super) struct Queue {
     limits: QueueLimits,
     items: HashMap<SurrogateKey, Item>,
     /// Per node, what is due when; items in flight there are not in it.
     due: Vec<BTreeSet<(Moment, SurrogateKey)>>,
+    lanes: Vec<Lane>,
     backoff: Backoff,
 }
 
 impl Queue {
-    pub(super) fn new(limits: QueueLimits, nodes: usize, backoff: Backoff) -> Queue {
+    /// A queue for as many nodes as there are `coalesce_ms`: orders wait so long at each for others to go with them.
+    pub(super) fn new(limits: QueueLimits, coalesce_ms: &[u64], backoff: Backoff) -> Queue {
         Queue {
             limits,
             items: HashMap::new(),
-            due: vec![BTreeSet::new(); nodes],
+            due: vec![BTreeSet::new(); coalesce_ms.len()],
+            lanes: coalesce_ms.iter().map(|ms| Lane::new(*ms)).collect(),
             backoff,
         }
     }
@@ -195,6 +230,9 @@ impl Queue {
     /// What `node` shall purge now, at most `keys_max`; in flight until [`Queue::done`].
     pub(super) fn take(&mut self, node: usize, keys_max: usize, now: Moment) -> Vec<SurrogateKey> {
         let mut keys = Vec::new();
+        if now < self.lanes[node].quiet_until {
+            return keys;
+        }
         while keys.len() < keys_max {
             match self.due[node].first() {
                 Some((at, _)) if *at <= now => {}
@@ -213,7 +251,8 @@ impl Queue {
 
     /// When `node` has something to do.
     pub(super) fn next_due(&self, node: usize) -> Option<Moment> {
-        self.due[node].first().map(|(at, _)| *at)
+        let (at, _) = self.due[node].first()?;
+        Some((*at).max(self.lanes[node].quiet_until))
     }
 
     /// `node` purged `keys`, or failed to, by a request sent at `sent`. Answers what is confirmed now.
@@ -222,21 +261,23 @@ impl Queue {
         node: usize,
         keys: &[SurrogateKey],
         sent: Moment,
-        succeeded: bool,
+        outcome: Outcome,
         now: Moment,
     ) -> Vec<Done> {
         let mut confirmed = Vec::new();
+        self.lanes[node].note(outcome, &mut self.backoff, now);
         for key in keys {
             let Some(item) = self.items.get_mut(key) else {
                 continue;
             };
             let at = &mut item.nodes[node];
             at.in_flight = false;
-            if succeeded {
+            if outcome == Outcome::Purged {
                 at.sent = Some(sent);
                 at.failures = 0;
                 self.schedule(node, *key, None);
-                confirmed.extend(self.confirm(*key, now));
+                // A node that was down for long has done the repeat of several generations at once.
+                confirmed.extend(std::iter::from_fn(|| self.confirm(*key, now)));
             } else {
                 at.failures += 1;
                 let retry = now.after_ms(self.backoff.delay_ms(at.failures));
@@ -280,24 +321,26 @@ impl Queue {
         let Some(item) = self.items.get_mut(&key) else {
             return;
         };
-        let ordered = item.next.map_or(item.current.last, |next| next.last);
-        let repeat = item.current.last.after_ms(self.limits.repeat_after_ms);
+        let ordered = item.latest().last;
+        let repeat = item.owed(node, self.limits.repeat_after_ms);
         let at = &mut item.nodes[node];
         // Whoever fails is not asked more often because more is ordered.
         if at.in_flight || retry.is_none() && at.failures > 0 {
             return;
         }
+        let waits = self.due[node].remove(&(at.due, key));
         let due = match retry {
             Some(retry) => retry,
-            None if at.sent > Some(ordered) && at.sent < Some(repeat) => repeat,
-            None if at.sent > Some(ordered) => {
-                // Done here; other nodes are not.
-                self.due[node].remove(&(at.due, key));
-                return;
+            None if at.sent <= Some(ordered) => {
+                let due = ordered.after_ms(self.lanes[node].coalesce_ms);
+                // Nor is what waits put off because more is ordered.
+                if waits { due.min(at.due) } else { due }
             }
-            None => ordered.after_ms(self.limits.coalesce_ms),
+            None => match repeat {
+                Some((repeat, _)) => repeat,
+                None => return, // done here; other nodes are not
+            },
         };
-        self.due[node].remove(&(at.due, key));
         at.due = due;
         self.due[node].insert((due, key));
     }
@@ -314,6 +357,25 @@ impl Queue {
             .values()
             .map(|item| now.since(item.current.since));
         ages.max()
+    }
+
+    /// What `node` has not confirmed: how many orders, and how old the oldest is.
+    pub(super) fn backlog(&self, node: usize, now: Moment) -> Backlog {
+        let owed = self
+            .items
+            .values()
+            .filter_map(|item| item.owed(node, self.limits.repeat_after_ms));
+        let mut backlog = Backlog::default();
+        for (_, since) in owed {
+            backlog.pending += 1;
+            backlog.oldest_ms = backlog.oldest_ms.max(Some(now.since(since)));
+        }
+        backlog
+    }
+
+    /// Since when every request to `node` has failed.
+    pub(super) fn failing_since(&self, node: usize) -> Option<Moment> {
+        self.lanes[node].failing_since
     }
 }
 

@@ -1,13 +1,12 @@
 //! Varnish with vmod xkey: one PURGE request with the surrogate keys in a header, at each node; 200 means
 //! done (`infra/varnish/freshet.vcl`).
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use freshet_core::freshness::SurrogateKey;
 use reqwest::header::HeaderValue;
-use reqwest::{Client, Method, StatusCode, Url};
+use reqwest::{Client, Method, Url};
 
+use super::api::{self, EdgeError};
 use super::port::{PurgeError, Purger};
 
 /// One Varnish node.
@@ -17,6 +16,8 @@ pub struct VarnishSettings {
     pub url: String,
     /// What the node wants to see before it purges; empty: nothing.
     pub secret: String,
+    /// How long orders wait for company, milliseconds; none: [`Varnish::COALESCE_MS`].
+    pub coalesce_ms: Option<u64>,
     /// The longest a purge may take, milliseconds.
     pub request_ms_max: u64,
 }
@@ -27,37 +28,27 @@ pub struct Varnish {
     url: Url,
     method: Method,
     secret: HeaderValue,
+    coalesce_ms: u64,
     client: Client,
 }
 
-/// The settings do not make a node.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a Varnish node: {0}")]
-pub struct VarnishError(String);
-
 impl Varnish {
+    /// A node near by takes as many purges as come: long enough for the keys of one batch of changes.
+    pub const COALESCE_MS: u64 = 2;
+
     /// A node. Connects with the first purge.
     ///
     /// # Errors
     /// The address or the secret cannot be put into a request.
-    pub fn new(settings: &VarnishSettings) -> Result<Varnish, VarnishError> {
-        let wrong = |what: &dyn std::fmt::Display| VarnishError(what.to_string());
-        let url = Url::parse(&settings.url).map_err(|e| wrong(&e))?;
-        let mut secret = HeaderValue::from_str(&settings.secret).map_err(|e| wrong(&e))?;
-        secret.set_sensitive(true);
-        let client = Client::builder()
-            .timeout(Duration::from_millis(settings.request_ms_max))
-            .connect_timeout(Duration::from_millis(settings.request_ms_max))
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .build()
-            .map_err(|e| wrong(&e))?;
+    pub fn new(settings: &VarnishSettings) -> Result<Varnish, EdgeError> {
+        let url = api::address(&settings.url, "")?;
         Ok(Varnish {
-            name: url.authority().to_owned(),
+            name: format!("varnish/{}", url.authority()),
             url,
-            method: Method::from_bytes(b"PURGE").map_err(|e| wrong(&e))?,
-            secret,
-            client,
+            method: Method::from_bytes(b"PURGE").map_err(EdgeError::new)?,
+            secret: api::secret(&settings.secret)?,
+            coalesce_ms: settings.coalesce_ms.unwrap_or(Varnish::COALESCE_MS),
+            client: api::client(settings.request_ms_max)?,
         })
     }
 }
@@ -66,6 +57,10 @@ impl Varnish {
 impl Purger for Varnish {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn coalesce_ms(&self) -> u64 {
+        self.coalesce_ms
     }
 
     async fn purge(&self, keys: &[SurrogateKey]) -> Result<(), PurgeError> {
@@ -83,22 +78,16 @@ const KEYS_PER_REQUEST_MAX: usize = 200;
 impl Varnish {
     async fn send(&self, keys: &[SurrogateKey]) -> Result<(), PurgeError> {
         let list: Vec<String> = keys.iter().map(SurrogateKey::to_string).collect();
-        let unreachable =
-            |error: reqwest::Error| PurgeError::Unreachable(error.without_url().to_string());
-        let response = self
+        let request = self
             .client
             .request(self.method.clone(), self.url.clone())
             .header("xkey-purge", list.join(" "))
-            .header("freshet-purge-secret", self.secret.clone())
-            .send()
-            .await
-            .map_err(unreachable)?;
-        let status = response.status();
-        // Read to the end, so that the connection can be used again.
-        response.bytes().await.map_err(unreachable)?;
-        match status {
-            StatusCode::OK => Ok(()),
-            other => Err(PurgeError::Refused(other.as_u16())),
+            .header("freshet-purge-secret", self.secret.clone());
+        let answer = api::send(request).await?;
+        // A cache without our policy may answer anything to PURGE, even 200.
+        match answer.starts_with(b"{\"purged\":") {
+            true => Ok(()),
+            false => Err(PurgeError::Unconfirmed("its answer does not count copies")),
         }
     }
 }

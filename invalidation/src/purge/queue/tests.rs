@@ -19,15 +19,18 @@ fn queue(nodes: usize, orders_max: usize) -> Queue {
     let limits = QueueLimits {
         orders_max,
         repeat_after_ms: 2_000,
-        coalesce_ms: 2,
     };
-    Queue::new(limits, nodes, Backoff::new(100, 5_000, 7))
+    Queue::new(limits, &vec![2; nodes], Backoff::new(100, 5_000, 7))
 }
 
 /// One node's turn at `now`; how many keys it purged, what was confirmed.
 fn turn(queue: &mut Queue, node: usize, now: u64, succeeds: bool) -> (usize, Vec<Done>) {
     let keys = queue.take(node, 256, Moment(now));
-    let done = queue.done(node, &keys, Moment(now), succeeds, Moment(now));
+    let outcome = match succeeds {
+        true => Outcome::Purged,
+        false => Outcome::Failed,
+    };
+    let done = queue.done(node, &keys, Moment(now), outcome, Moment(now));
     (keys.len(), done)
 }
 
@@ -128,7 +131,7 @@ fn a_change_while_its_purge_is_in_flight_is_purged_again() {
     queue.push(order("1", 5), Moment(0));
     let keys = queue.take(0, 256, Moment(2));
     queue.push(order("1", 6), Moment(3));
-    queue.done(0, &keys, Moment(2), true, Moment(4));
+    queue.done(0, &keys, Moment(2), Outcome::Purged, Moment(4));
     assert_eq!(queue.next_due(0), Some(Moment(5)));
 }
 
@@ -187,4 +190,91 @@ fn c8_an_earlier_purge_of_the_database_does_not_confirm_a_new_epoch() {
     let (_, done) = turn(&mut queue, 0, 3_900, true);
     assert_eq!(done[0].target, Target::Database("d".to_owned(), 2));
     assert_eq!((done.len(), queue.len()), (1, 0));
+}
+
+#[test]
+fn c5_a_node_that_comes_back_confirms_all_that_its_one_purge_repeated() {
+    let mut queue = queue(1, 10);
+    queue.push(order("1", 5), Moment(0));
+    turn(&mut queue, 0, 2, false);
+    queue.push(order("1", 6), Moment(1_000));
+    let (purged, done) = turn(&mut queue, 0, 60_000, true);
+    let positions: Vec<Position> = done.iter().map(|one| one.position).collect();
+    assert_eq!((purged, positions), (1, vec![Position(5), Position(6)]));
+    assert_eq!((queue.len(), queue.next_due(0)), (0, None));
+}
+
+#[test]
+fn c5_a_healthy_node_repeats_a_later_change_although_another_is_down() {
+    let mut queue = queue(2, 10);
+    queue.push(order("1", 5), Moment(0));
+    turn(&mut queue, 0, 2, true);
+    turn(&mut queue, 1, 2, false);
+    turn(&mut queue, 0, 2_000, true);
+    queue.push(order("1", 6), Moment(3_000));
+    assert_eq!(turn(&mut queue, 0, 3_002, true).0, 1);
+    assert_eq!(queue.next_due(0), Some(Moment(5_000)));
+    assert_eq!(turn(&mut queue, 0, 5_000, true).0, 1);
+    assert_eq!(queue.next_due(0), None);
+    let idle = Backlog::default();
+    assert_eq!(queue.backlog(0, Moment(6_000)), idle);
+    let owed = Backlog {
+        pending: 1,
+        oldest_ms: Some(6_000),
+    };
+    assert_eq!(queue.backlog(1, Moment(6_000)), owed);
+    assert_eq!(queue.failing_since(0), None);
+    assert_eq!(queue.failing_since(1), Some(Moment(2)));
+}
+
+#[test]
+fn each_node_waits_for_company_as_long_as_it_likes_and_more_orders_do_not_prolong_that() {
+    let limits = QueueLimits {
+        orders_max: 10,
+        repeat_after_ms: 2_000,
+    };
+    let mut queue = Queue::new(limits, &[2, 50], Backoff::new(100, 5_000, 7));
+    for now in 0..60 {
+        queue.push(order("hot", now), Moment(now));
+        assert_eq!(
+            turn(&mut queue, 1, now, true).0,
+            usize::from(now == 50),
+            "{now}"
+        );
+    }
+    queue.push(order("other", 1), Moment(60));
+    assert_eq!(queue.take(0, 256, Moment(62)).len(), 2);
+}
+
+#[test]
+fn a_node_that_asks_to_be_left_alone_is_left_alone_with_everything_for_as_long_as_it_says() {
+    let mut queue = queue(2, 10);
+    queue.push(order("1", 5), Moment(0));
+    let keys = queue.take(0, 256, Moment(2));
+    queue.done(0, &keys, Moment(2), Outcome::Busy(Some(1_500)), Moment(10));
+    queue.push(order("2", 6), Moment(20));
+    assert_eq!(queue.take(0, 256, Moment(1_509)), []);
+    assert_eq!(queue.next_due(0), Some(Moment(1_510)));
+    assert_eq!(queue.take(1, 256, Moment(22)).len(), 2, "the other is not");
+    let keys = queue.take(0, 256, Moment(1_510));
+    assert_eq!(keys.len(), 2);
+    // An hour is too long; no word is a backoff.
+    queue.done(
+        0,
+        &keys,
+        Moment(1_510),
+        Outcome::Busy(Some(3_600_000)),
+        Moment(2_000),
+    );
+    assert_eq!(queue.next_due(0), Some(Moment(32_000)));
+    let keys = queue.take(0, 256, Moment(32_000));
+    queue.done(
+        0,
+        &keys,
+        Moment(32_000),
+        Outcome::Busy(None),
+        Moment(32_000),
+    );
+    let due = queue.next_due(0).expect("pending");
+    assert!((32_200..=32_400).contains(&due.0), "{due:?}");
 }
