@@ -10,6 +10,7 @@ use freshet_core::name::Namespace;
 use freshet_core::sketch::machine::Limits;
 use freshet_core::time::{Clock, Ttl};
 use freshet_core::ttl::Policy;
+use freshet_invalidation::purge::ledger::{FileLedger, Ledger, RedisLedger, RedisLedgerSettings};
 use freshet_invalidation::sketch::port::{SketchStore, Start};
 use freshet_invalidation::sketch::{Entropy, LocalSketch, RedisSettings, RedisSketch};
 use freshet_invalidation::{Connect, Parts, Pipeline, Resource};
@@ -101,6 +102,7 @@ pub async fn assemble(
         clock: Arc::clone(&clock),
         sketch: sketch(&settings, &clock, entropy)?,
         purgers: edges::purgers(&settings.edges, &clock, seed(&entropy))?,
+        ledger: ledger(&settings)?,
         tier: seen_by_pipeline,
         revive: Some(revive_under(&settings)),
     };
@@ -251,6 +253,26 @@ fn sketch(
     let sketch =
         RedisSketch::new(redis, limits, Arc::clone(clock), entropy).context("the Redis URL")?;
     Ok(Arc::new(sketch))
+}
+
+/// Where purges outlive the process: in Redis where there is one, else beside the embedded store.
+fn ledger(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Ledger>>> {
+    if let Some(url) = &settings.redis {
+        let settings = RedisLedgerSettings {
+            url: url.expose_secret().to_owned(),
+            prefix: "freshet".to_owned(),
+            member: member(settings),
+            operation_ms_max: SKETCH_MS_MAX,
+        };
+        let ledger = RedisLedger::new(&settings).context("the Redis URL")?;
+        return Ok(Some(Arc::new(ledger)));
+    }
+    Ok(match &settings.store {
+        StoreChoice::Embedded(directory) => {
+            Some(Arc::new(FileLedger::new(&directory.join("purges"))))
+        }
+        StoreChoice::Mongo(_) => None,
+    })
 }
 
 /// Unique among the gateways of a deployment, and the same after a restart: containers all listen on the same

@@ -25,7 +25,7 @@ fn sketch(url: &str, prefix: &str, member: &str) -> RedisSketch {
 
 fn stage_on(sketch: RedisSketch, start: Start, revive: Option<Revive>) -> Stage {
     let clock = Arc::new(ManualClock::at(1_000_000));
-    Stage::with(clock, Arc::new(sketch), start, revive)
+    Stage::with(clock, Arc::new(sketch), start, revive, None)
 }
 
 fn report(watermark: u64, age_ms: u64, invalidation_ms: u32) -> Report {

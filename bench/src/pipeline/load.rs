@@ -15,6 +15,7 @@ use freshet_core::time::{Clock, Ttl};
 use freshet_fixture::{Mongo, Redis, Varnish};
 use freshet_invalidation::ingest::mongo::MongoSource;
 use freshet_invalidation::purge::VarnishSettings;
+use freshet_invalidation::purge::ledger::{RedisLedger, RedisLedgerSettings};
 use freshet_invalidation::sketch::port::Start;
 use freshet_invalidation::sketch::{Entropy, RedisSettings, RedisSketch};
 use freshet_invalidation::{
@@ -331,6 +332,12 @@ async fn pipeline(
             edge,
             rounds: Arc::clone(rounds),
         })],
+        ledger: Some(Arc::new(RedisLedger::new(&RedisLedgerSettings {
+            url: redis.url.as_str().to_owned(),
+            prefix: "bench".to_owned(),
+            member: "bench".to_owned(),
+            operation_ms_max: 2_000,
+        })?)),
         tier: Arc::new(NoTier),
         revive: None,
     };

@@ -113,6 +113,18 @@ impl Purger for WatchedEdge {
         self.edge.name()
     }
 
+    fn keys_max(&self) -> usize {
+        self.edge.keys_max()
+    }
+
+    fn coalesce_ms(&self) -> u64 {
+        self.edge.coalesce_ms()
+    }
+
+    fn purge_ms(&self) -> u64 {
+        self.edge.purge_ms()
+    }
+
     async fn purge(&self, keys: &[SurrogateKey]) -> Result<(), PurgeError> {
         let sent = self.rounds.us();
         self.edge.purge(keys).await?;

@@ -27,10 +27,14 @@ impl Inner {
     pub(super) async fn apply(&self, batch: Batch) {
         let plan = self.match_all(&batch);
         self.carry_out(plan).await;
+        self.note_purges().await;
         // Last: who follows a query may read what it shows through caches.
         self.live.deliver(&batch);
         if let Some(watermark) = batch.watermark {
-            self.state.lock().watermark = Some(watermark);
+            let mut state = self.state.lock();
+            state.watermark = Some(watermark);
+            state.repeated &= state.taken_up >= Some(watermark.as_of);
+            drop(state);
             self.observe(watermark.position);
         }
         self.report(batch.resume.as_deref()).await;
@@ -99,17 +103,33 @@ impl Inner {
         retiring.iter().for_each(|one| registry.retire(one));
     }
 
+    /// What is to be purged outlives this process before the change feed's token passes its change (rule C5).
+    async fn note_purges(&self) {
+        let mut attempt = 0;
+        while let Err(error) = self.outbox.note().await {
+            attempt += 1;
+            if attempt == 1 {
+                warn!(%error, "purges are not noted; trying until they are");
+            }
+            self.pause(attempt).await;
+        }
+    }
+
     async fn carry_out(&self, plan: Plan) {
         for (namespace, effects) in plan.0 {
             let mut attempt = 0;
-            while let Err(error) = self.carry_out_one(&namespace, &effects, attempt > 0).await {
+            let repeated = self.state.lock().repeated;
+            while let Err(error) = self
+                .carry_out_one(&namespace, &effects, repeated || attempt > 0)
+                .await
+            {
                 attempt += 1;
                 self.recover(&error, attempt).await;
             }
         }
     }
 
-    /// `again`: an attempt before may have had its effect on the sketch without our hearing of it, so what
+    /// `again`: an attempt before, or an earlier life of this process, may have had its effect on the sketch without our hearing of it, so what
     /// was outstanding cannot be told any more: everything is purged.
     async fn carry_out_one(
         &self,

@@ -70,13 +70,22 @@ async fn take_in(inner: &Inner, start: Start, connect: Connect) {
 /// Opens the sketch, for as long as it takes, and takes up what it kept. Answers where the feed resumes.
 async fn take_up(inner: &Inner, start: Start) -> Option<Vec<u8>> {
     let opened = open(inner, start).await;
-    inner.enter(opened.epoch, opened.earlier != Earlier::Nothing);
+    let known = match opened.earlier {
+        Earlier::Nothing => true,
+        Earlier::Kept(_) => inner.outbox.take_up().await,
+        Earlier::Lost => false,
+    };
+    inner.enter(opened.epoch, !known);
     let Earlier::Kept(resume) = opened.earlier else {
         return None;
     };
     match revive(inner).await {
         Ok(revived) => {
             info!(revived, "the kept sketch is taken up");
+            let mut state = inner.state.lock();
+            state.taken_up = Some(inner.clock.now());
+            state.repeated = known;
+            drop(state);
             Some(resume)
         }
         Err(why) => {
@@ -162,6 +171,7 @@ async fn sweep(inner: &Inner, swept: Moment) -> Moment {
 async fn confirm(inner: &Inner, mut confirmations: mpsc::Receiver<Vec<Confirmed>>) {
     let mut purged: HashSet<(String, u64)> = HashSet::new();
     while let Some(confirmed) = confirmations.recv().await {
+        inner.outbox.settled(&confirmed).await;
         let Ok(epoch) = inner.epoch() else { continue };
         let mut keys: BTreeMap<Namespace, Vec<Purged>> = BTreeMap::new();
         for Confirmed { target, position } in confirmed {

@@ -28,6 +28,7 @@ use self::state::State;
 use crate::ingest::port::Source;
 use crate::live::Live;
 use crate::matcher::Shown;
+use crate::purge::ledger::Ledger;
 use crate::purge::port::Purger;
 use crate::purge::{EdgeStatus, Outbox};
 use crate::registry::{Explained, Images, Refused, Registry, Resource};
@@ -46,6 +47,8 @@ pub struct Parts {
     pub sketch: Arc<dyn SketchStore>,
     /// The shared caches in front of the gateway.
     pub purgers: Vec<Arc<dyn Purger>>,
+    /// Where purges that are not confirmed outlive this process. Without one every restart purges whole databases.
+    pub ledger: Option<Arc<dyn Ledger>>,
     /// The gateway's own tier.
     pub tier: Arc<dyn Tier>,
     /// What a key names: a sketch that outlived this process is whole once all that it holds is matched
@@ -85,7 +88,8 @@ impl Pipeline {
     /// A pipeline that is not running yet: nothing is cacheable.
     #[must_use]
     pub fn new(parts: Parts, settings: Settings) -> Pipeline {
-        let outbox = Outbox::new(settings.outbox, parts.purgers, Arc::clone(&parts.clock));
+        let clock = Arc::clone(&parts.clock);
+        let outbox = Outbox::new(settings.outbox, parts.purgers, parts.ledger, clock);
         Pipeline {
             inner: Arc::new(Inner {
                 clock: parts.clock,

@@ -16,6 +16,7 @@ use tracing::{debug, warn};
 
 use super::backoff::Backoff;
 use super::delay::Delay;
+use super::ledger::{Ledger, LedgerError};
 use super::port::{PurgeError, Purger};
 use super::queue::{Done, Order, Outcome, Queue, QueueLimits, Target};
 
@@ -59,11 +60,14 @@ pub struct Confirmed {
     pub position: Position,
 }
 
-/// The outbox. In memory: a process that dies leaves its orders to the next one's purge of the databases
-/// (rule C8), and until that is confirmed Δ_inv is unbounded.
+/// The outbox. What it has not confirmed is in the ledger, if there is one. Without it a process that dies leaves its
+/// orders to the next one's purge of the databases (rule C8), and until that is confirmed Δ_inv is unbounded.
 pub struct Outbox {
     clock: Arc<dyn Clock>,
     nodes: Vec<Arc<dyn Purger>>,
+    ledger: Option<Arc<dyn Ledger>>,
+    /// Orders that are not in the ledger yet.
+    unnoted: Mutex<Vec<Order>>,
     unbounded_after_ms: u64,
     state: Mutex<State>,
     lags: AtomicBool,
@@ -102,6 +106,7 @@ impl Outbox {
     pub fn new(
         settings: OutboxSettings,
         nodes: Vec<Arc<dyn Purger>>,
+        ledger: Option<Arc<dyn Ledger>>,
         clock: Arc<dyn Clock>,
     ) -> Outbox {
         let limits = QueueLimits {
@@ -127,6 +132,8 @@ impl Outbox {
         Outbox {
             clock,
             nodes,
+            ledger,
+            unnoted: Mutex::default(),
             unbounded_after_ms,
             state: Mutex::new(state),
             lags: AtomicBool::new(false),
@@ -140,11 +147,19 @@ impl Outbox {
         !self.nodes.is_empty()
     }
 
-    /// Takes orders in; they are sent soon.
+    /// Takes orders in; they are sent soon. [`Outbox::note`] says when they outlive the process.
     pub fn order(&self, orders: impl IntoIterator<Item = Order>) {
         if self.nodes.is_empty() {
             return;
         }
+        let orders: Vec<Order> = orders.into_iter().collect();
+        if self.ledger.is_some() {
+            self.unnoted.lock().extend_from_slice(&orders);
+        }
+        self.push(orders);
+    }
+
+    fn push(&self, orders: Vec<Order>) {
         let now = self.clock.now();
         {
             let mut state = self.state.lock();
@@ -153,6 +168,51 @@ impl Outbox {
                 .for_each(|order| state.queue.push(order, now));
         }
         self.ordered.notify_waiters();
+    }
+
+    /// Takes up what an earlier life of this process did not confirm. False: that is not known.
+    pub async fn take_up(&self) -> bool {
+        let Some(ledger) = &self.ledger else {
+            return self.nodes.is_empty();
+        };
+        match ledger.take_up().await {
+            Ok(orders) => {
+                self.push(orders);
+                true
+            }
+            Err(error) => {
+                warn!(%error, "what was to be purged is not known");
+                false
+            }
+        }
+    }
+
+    /// Has what was ordered in the ledger.
+    ///
+    /// # Errors
+    /// It is not; to be tried again.
+    pub async fn note(&self) -> Result<(), LedgerError> {
+        let Some(ledger) = &self.ledger else {
+            return Ok(());
+        };
+        let orders = std::mem::take(&mut *self.unnoted.lock());
+        if orders.is_empty() {
+            return Ok(());
+        }
+        let noted = ledger.note(&orders).await;
+        if noted.is_err() {
+            self.unnoted.lock().splice(0..0, orders);
+        }
+        noted
+    }
+
+    /// Takes what is confirmed out of the ledger. What stays in it is purged once more by a later life.
+    pub async fn settled(&self, confirmed: &[Confirmed]) {
+        if let Some(ledger) = &self.ledger
+            && let Err(error) = ledger.confirm(confirmed).await
+        {
+            debug!(%error, "confirmed purges stay in the ledger");
+        }
     }
 
     /// Δ_inv of the purges: how long after its order the last copy is gone; 0 without shared caches.

@@ -215,7 +215,12 @@ pub fn run(nodes: Vec<Arc<dyn Purger>>, repeat_after_ms: u64) -> Running {
         retry_ms_max: 200,
         ..OutboxSettings::default()
     };
-    let outbox = Arc::new(Outbox::new(settings, nodes, Arc::new(SystemClock::new())));
+    let outbox = Arc::new(Outbox::new(
+        settings,
+        nodes,
+        None,
+        Arc::new(SystemClock::new()),
+    ));
     let (sender, confirmed) = mpsc::channel(64);
     let stop = CancellationToken::new();
     let (running, stopping) = (outbox.clone(), stop.clone());

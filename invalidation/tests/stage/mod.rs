@@ -17,6 +17,7 @@ use freshet_core::sketch::wire::{self, Header};
 use freshet_core::time::{Clock, ManualClock, Position, Ttl};
 use freshet_core::ttl::Policy;
 use freshet_invalidation::ingest::port::{Batch, Source, SourceError, Watermark};
+use freshet_invalidation::purge::ledger::Ledger;
 use freshet_invalidation::purge::port::{PurgeError, Purger};
 use freshet_invalidation::sketch::port::{Scope, SketchStore, Start};
 use freshet_invalidation::sketch::{Entropy, LocalSketch};
@@ -175,7 +176,7 @@ impl Stage {
     pub fn local(start: Start) -> Stage {
         let clock = Arc::new(ManualClock::at(1_000_000));
         let sketch = LocalSketch::new(clock.clone(), Entropy([5; 32]), limits());
-        Stage::with(clock, Arc::new(sketch), start, None)
+        Stage::with(clock, Arc::new(sketch), start, None, None)
     }
 
     pub fn with(
@@ -183,6 +184,7 @@ impl Stage {
         sketch: Arc<dyn SketchStore>,
         start: Start,
         revive: Option<Revive>,
+        ledger: Option<Arc<dyn Ledger>>,
     ) -> Stage {
         let tier = Arc::new(DroppedTier::default());
         let cache = Arc::new(RecordingCache::default());
@@ -190,6 +192,7 @@ impl Stage {
             clock: clock.clone(),
             sketch,
             purgers: vec![cache.clone()],
+            ledger,
             tier: tier.clone(),
             revive,
         };
