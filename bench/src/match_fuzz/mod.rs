@@ -65,6 +65,18 @@ pub(crate) struct Options {
     /// The same seed makes the same histories.
     #[arg(long)]
     seed: Option<u64>,
+    /// Ask for nothing else.
+    #[arg(long)]
+    only: Option<Only>,
+}
+
+/// A part of what is asked, for more histories in the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Only {
+    /// Pages and counts.
+    Queries,
+    /// Aggregations and joins.
+    Pipelines,
 }
 
 /// Runs the suite and prints its report on stdout.
@@ -87,7 +99,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
             break;
         }
         let of_round = choice.seed();
-        history(&mut recorder, &mut report, round, of_round).await?;
+        history(&mut recorder, &mut report, round, of_round, options.only).await?;
         if round % 10 == 9 {
             eprintln!("{elapsed} s: {}", report.progress());
         }
@@ -106,6 +118,7 @@ async fn history(
     report: &mut Report,
     round: u64,
     seed: u64,
+    only: Option<Only>,
 ) -> anyhow::Result<()> {
     let mut choice = Choice::of(seed);
     let nasty = round % NASTY_EVERY == NASTY_EVERY - 1;
@@ -115,7 +128,11 @@ async fn history(
         true => nasty_pool::plan(&mut choice),
         false => (shop(&mut choice), shop_queries(&mut choice)),
     };
+    if only == Some(Only::Pipelines) {
+        asked.clear();
+    }
     match nasty {
+        _ if only == Some(Only::Queries) => {}
         true => nasty_pool::with_joins(&mut of_pipelines, &mut plan, &mut asked),
         false => pipelines::with_joins(&mut of_pipelines, &mut plan, &mut asked),
     }

@@ -18,7 +18,7 @@ const FILTERS: usize = 40;
 /// The other collection's.
 const OTHERS: i32 = 12;
 const WRITES_OF_OTHERS: usize = 30;
-const PIPELINES: usize = 14;
+const PIPELINES: usize = 8;
 
 /// A history and its queries.
 pub(super) fn plan(choice: &mut Choice) -> (Plan, Vec<Asked>) {

@@ -11,8 +11,8 @@ use super::record::{Plan, Planned};
 const OTHERS: usize = 14;
 const WRITES_OF_OTHERS: usize = 40;
 /// Pipelines per history, each with and without a join.
-const PIPELINES: usize = 9;
-/// Of so many that come out, one is cached.
+const PIPELINES: usize = 5;
+/// Of so many one is cached.
 const TRIES: usize = 100;
 
 /// What joins take: another collection, and pipelines.
