@@ -103,6 +103,9 @@ impl Choice {
 
     /// One that documents go through.
     fn middle(&mut self, draft: &mut Draft) {
+        if self.percent(15) {
+            return self.cut(draft);
+        }
         let stage = match self.below(10) {
             0 | 1 => {
                 let filter = self.filter_after(draft);
@@ -221,8 +224,15 @@ impl Choice {
                 let stage = doc! { "$sortByCount": format!("${path}") };
                 draft.stages.push(stage);
             }
-            7..10 => self.cut(draft),
-            10 => {
+            7 | 8 => {
+                self.cut(draft);
+                // What it was sorted by does not show any more.
+                if self.percent(50) {
+                    let stage = self.shown(draft);
+                    draft.stages.push(doc! { "$project": stage });
+                }
+            }
+            9 | 10 => {
                 let stage = self.shown(draft);
                 draft.stages.push(doc! { "$project": stage });
             }

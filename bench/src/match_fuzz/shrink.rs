@@ -162,28 +162,27 @@ fn candidates(case: &Case) -> Vec<Candidate> {
         }
     };
     let mut all = Vec::new();
-    // Writes, the last ones first; then in halves of records, then one by one.
-    for at in (0..whole.writes.len()).rev() {
-        let mut plan = whole.clone();
-        plan.writes.remove(at);
-        let mut candidate = with(plan);
-        let mut writes = 0;
-        candidate.script.retain(|op| {
-            writes += usize::from(*op == Op::Write);
-            *op != Op::Write || writes != at + 1
-        });
-        all.push(candidate);
+    // Writes, the last ones first, then records; in ever smaller parts.
+    for part in parts(whole.writes.len()) {
+        for at in (0..whole.writes.len()).step_by(part).rev() {
+            let taken = at..(at + part).min(whole.writes.len());
+            let mut plan = whole.clone();
+            plan.writes.drain(taken.clone());
+            let mut candidate = with(plan);
+            let mut writes = 0..;
+            let mut stays = |op: &Op| *op != Op::Write || !taken.contains(&writes.next().unwrap_or(0));
+            candidate.script.retain(&mut stays);
+            all.push(candidate);
+        }
     }
     for of in [Of::Records, Of::Others] {
-        let mut part = documents(&mut whole.clone(), of).len().div_ceil(2);
-        while part > 0 {
-            for at in (0..documents(&mut whole.clone(), of).len()).step_by(part) {
+        let there = documents(&mut whole.clone(), of).len();
+        for part in parts(there) {
+            for at in (0..there).step_by(part) {
                 let mut plan = whole.clone();
-                let there = documents(&mut plan, of);
-                there.drain(at..(at + part).min(there.len()));
+                documents(&mut plan, of).drain(at..(at + part).min(there));
                 all.push(with(plan));
             }
-            part /= 2;
         }
     }
     for name in names(&whole) {
@@ -208,6 +207,12 @@ fn candidates(case: &Case) -> Vec<Candidate> {
         }
     }
     all
+}
+
+/// Half of so many, half of that, and so on down to one.
+fn parts(of: usize) -> impl Iterator<Item = usize> {
+    let half = |part: &usize| (*part > 1).then(|| part.div_ceil(2));
+    std::iter::successors((of > 0).then(|| of.div_ceil(2)), half)
 }
 
 fn documents(plan: &mut Plan, of: Of) -> &mut Vec<Document> {
