@@ -268,9 +268,7 @@ impl Choice {
             draft.stages.push(doc! { "$sort": sort });
         }
         if self.percent(30) {
-            draft
-                .stages
-                .push(doc! { "$skip": self.one(&[0, 1, 2, 5]) });
+            draft.stages.push(doc! { "$skip": self.one(&[0, 1, 2, 5]) });
         }
         if self.percent(70) {
             draft
@@ -296,7 +294,14 @@ impl Choice {
         let accumulators = match self.percent(50) {
             true => ["$sum", "$avg", "$min", "$max"].as_slice(),
             false => &[
-                "$sum", "$avg", "$min", "$max", "$push", "$addToSet", "$first", "$last",
+                "$sum",
+                "$avg",
+                "$min",
+                "$max",
+                "$push",
+                "$addToSet",
+                "$first",
+                "$last",
             ],
         };
         for name in &names[..count] {
@@ -327,9 +332,8 @@ impl Choice {
         if depth == 0 {
             return path;
         }
-        let number = |path: &Bson| -> Bson {
-            doc! { "$cond": [{ "$isNumber": [path] }, path, 0] }.into()
-        };
+        let number =
+            |path: &Bson| -> Bson { doc! { "$cond": [{ "$isNumber": [path] }, path, 0] }.into() };
         let inner = self.expression(draft, depth - 1);
         match self.below(16) {
             0 => doc! { "$cond": [{ "$gt": [path, self.one(&[0, 1, 3])] }, inner, "low"] }.into(),

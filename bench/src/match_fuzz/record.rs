@@ -149,9 +149,7 @@ impl Recorder {
         let mut made = Vec::new();
         for of in [Of::Records, Of::Others] {
             let create = database.create_collection(of.name());
-            create
-                .change_stream_pre_and_post_images(on.clone())
-                .await?;
+            create.change_stream_pre_and_post_images(on.clone()).await?;
             made.push(database.collection_with_options(of.name(), options.clone()));
         }
         let [records, others] = made.try_into().map_err(|_| anyhow!("two collections"))?;
@@ -162,11 +160,7 @@ impl Recorder {
         })
     }
 
-    async fn events(
-        &mut self,
-        database: &str,
-        wanted: usize,
-    ) -> anyhow::Result<Vec<ChangeEvent>> {
+    async fn events(&mut self, database: &str, wanted: usize) -> anyhow::Result<Vec<ChangeEvent>> {
         let mut events = Vec::with_capacity(wanted);
         let mut idle = 0;
         while events.len() < wanted {
@@ -178,8 +172,7 @@ impl Recorder {
                 events.len()
             );
             let ours = |event: &ChangeEvent| {
-                event.namespace.db() == database
-                    && matches!(event.change, Change::Record { .. })
+                event.namespace.db() == database && matches!(event.change, Change::Record { .. })
             };
             events.extend(batch.events.into_iter().filter(ours));
         }

@@ -170,7 +170,8 @@ fn candidates(case: &Case) -> Vec<Candidate> {
             plan.writes.drain(taken.clone());
             let mut candidate = with(plan);
             let mut writes = 0..;
-            let mut stays = |op: &Op| *op != Op::Write || !taken.contains(&writes.next().unwrap_or(0));
+            let mut stays =
+                |op: &Op| *op != Op::Write || !taken.contains(&writes.next().unwrap_or(0));
             candidate.script.retain(&mut stays);
             all.push(candidate);
         }
