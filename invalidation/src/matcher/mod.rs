@@ -18,6 +18,7 @@ pub mod live;
 mod matching;
 mod outstanding;
 mod paths;
+mod places;
 mod relation;
 mod selectivity;
 mod shapes;
@@ -38,6 +39,7 @@ pub use engine::{Coverage, Happened, Matcher, QueryId, Work};
 pub(crate) use entry::Entry;
 pub use entry::{Home, Shown};
 pub use explain::{Access, Explanation, NotIndexed};
+pub use places::Place;
 pub use watch::{Shape, View, Watch};
 pub use window::{End, LOOK_AHEAD, Window};
 
