@@ -88,7 +88,7 @@ fn stayed(
             }
             None
         }
-        (Place::Inside, Place::Inside) if passes_none(id, slot, window.as_deref_mut(), event) => {
+        (Place::Inside, Place::Inside) if passes_none(id, slot, window, event) => {
             event.shows(id, slot).then_some(Effect::Change)
         }
         _ => Some(Effect::Move),
