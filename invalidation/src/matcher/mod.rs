@@ -39,7 +39,6 @@ pub use engine::{Coverage, Happened, Matcher, QueryId, Work};
 pub(crate) use entry::Entry;
 pub use entry::{Home, Shown};
 pub use explain::{Access, Explanation, NotIndexed};
-pub use places::Place;
 pub use watch::{Shape, View, Watch};
 pub use window::{End, LOOK_AHEAD, Window};
 

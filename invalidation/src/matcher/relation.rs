@@ -60,7 +60,7 @@ pub(super) fn judge(
 fn stayed(
     id: ShapeId,
     slot: &Slot,
-    mut window: Option<&mut Followed>,
+    window: Option<&mut Followed>,
     event: &mut Event<'_>,
 ) -> Option<Effect> {
     if slot.pattern.is_empty() || !event.moved(id, slot) {

@@ -18,7 +18,7 @@ pub struct Window {
     /// The last record's place, where the window is full and more follows.
     pub end: Option<End>,
     /// Where the records that are shown lie, in their order. None: not known, or too many.
-    pub places: Vec<places::Place>,
+    pub places: Vec<SortKey>,
 }
 
 /// The end of a window that more follows.
@@ -57,7 +57,7 @@ impl Window {
                 last = Some(document);
             }
             if at < limit && at <= PLACES_MAX {
-                places.push(key(document).and_then(|key| places::Place::of(&key)));
+                places.push(place(document));
             }
             if let Some(after) = at.checked_sub(limit) {
                 more = true;
@@ -67,7 +67,7 @@ impl Window {
         let last = last.filter(|_| more).and_then(place);
         let places: Option<Vec<_>> = places.into_iter().collect();
         // All of them or none; and an end that is not known might be passed.
-        let places = places.filter(|all| all.len() <= PLACES_MAX && more == last.is_some());
+        let places = places.filter(|all| places::are_few(all) && more == last.is_some());
         Window {
             first,
             end: last.map(|last| End { last, beyond }),
@@ -95,11 +95,11 @@ pub(super) struct Followed {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Inside {
     first: Option<SortKey>,
-    places: Vec<places::Place>,
+    places: Vec<SortKey>,
 }
 
 impl Inside {
-    fn of(first: Option<SortKey>, places: Vec<places::Place>) -> Option<Box<Inside>> {
+    fn of(first: Option<SortKey>, places: Vec<SortKey>) -> Option<Box<Inside>> {
         let known = first.is_some() || !places.is_empty();
         known.then(|| Box::new(Inside { first, places }))
     }

@@ -217,10 +217,13 @@ fn a_move_between_neighbours_leaves_references_as_they_are() {
     let down = [30, 20, 10];
     // Order, limit, skips, what is there; who moves from where to where, one after the other; whether the last counts.
     type Case<'a> = (&'a str, usize, bool, &'a [i32], &'a [(i32, i32, i32)], bool);
-    let table: [Case<'_>; 11] = [
+    let table: [Case<'_>; 13] = [
         ("x", 5, false, &up, &[(20, 20, 25)], false),
         ("-x", 5, false, &down, &[(20, 20, 25)], false),
-        ("x", 5, false, &up, &[(20, 20, 30)], true), // a tie: in doubt
+        // Where the order ties, the _id decides.
+        ("x", 5, false, &up, &[(20, 20, 30)], false),
+        ("x", 5, false, &up, &[(20, 20, 10)], false),
+        ("x", 5, false, &up, &[(30, 30, 20), (20, 20, 21)], true),
         ("x", 5, false, &up, &[(20, 20, 35)], true),
         ("x", 5, false, &up, &[(30, 30, 99)], false),
         ("x", 5, false, &up, &[(10, 10, -5)], false),
