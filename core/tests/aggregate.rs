@@ -659,7 +659,17 @@ const DEPENDENCIES: [(&str, &str); 34] = [
     ),
     (
         r#"[{"$lookup":{"from":"c","localField":"a","foreignField":"x","as":"y"}},{"$count":"n"}]"#,
-        "",
+        "a",
+    ),
+    // What may fail counts, whether it is shown or not.
+    (
+        r#"[{"$set":{"x":{"$toUpper":"$a"}}},{"$project":{"_id":0,"b":1}}]"#,
+        "a,b",
+    ),
+    (r#"[{"$set":{"x":"$a"}},{"$project":{"_id":0,"b":1}}]"#, "b"),
+    (
+        r#"[{"$project":{"x.y":{"$size":"$a"}}},{"$count":"n"}]"#,
+        "a",
     ),
     (
         r#"[{"$project":{"_id":0,"x":{"$cond":[{"$gt":["$a",1]},"$b","$c.d"]}}}]"#,

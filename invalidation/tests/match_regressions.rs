@@ -1,11 +1,11 @@
 //! Cases that the match fuzzer (`bench/src/match_fuzz`) found and shrank, each with the database's answers: nothing may
-//! be missed in any of them any more, and no live window be wrong.
+//! be missed in any of them any more, and no live window and no kept count or group be wrong.
 
 mod match_case;
 
 use std::path::Path;
 
-use match_case::{judge::judge, live::judge_live, text};
+use match_case::{judge::judge, kept::judge_kept, live::judge_live, text};
 
 #[test]
 fn what_was_missed_once_is_not_missed_again() {
@@ -19,12 +19,13 @@ fn what_was_missed_once_is_not_missed_again() {
         assert_eq!(text::write(&case), json, "{}", path.display());
         let verdict = judge(&case);
         assert_eq!(verdict.missed, [], "{}", path.display());
-        let held = verdict.checks + verdict.notified;
+        let held = verdict.checks + verdict.notified();
         assert!(held > 0, "{}: nothing was held", path.display());
         for lag in [1, 3] {
             let live = judge_live(&case, 1, lag);
             assert_eq!(live.wrong, [], "{}: live, lag {lag}", path.display());
         }
+        assert_eq!(judge_kept(&case).wrong, [], "{}: kept", path.display());
         cases += 1;
     }
     assert!(cases > 0);

@@ -4,12 +4,15 @@
 //!
 //! A history is recorded once (`record`) and judged several times (`match_case::judge`, which needs no database):
 //! with images of both sides, without those before, with some missing; at once, and with events that come late, in
-//! batches and twice while reads go on. Live windows are kept beside it. A failure is shrunk (`shrink`) to one JSON
+//! batches and twice while reads go on. Live windows, and
+//! counts and single groups, are kept beside it. A failure is shrunk (`shrink`) to one JSON
 //! case, which `invalidation/tests/match_regressions.rs` replays.
 
 mod nasty_pool;
+mod pipelines;
 mod pool;
 mod queries;
+mod questions;
 mod record;
 mod report;
 mod script;
@@ -28,8 +31,9 @@ use freshet_fixture::Parts;
 use freshet_invalidation::Images;
 
 use self::case::judge::judge;
+use self::case::kept::judge_kept;
 use self::case::live::judge_live;
-use self::case::{Asked, Case, Found, History, Watching, What};
+use self::case::{Asked, Case, Found, History, Of, Watching, What};
 use self::pool::{Choice, IDS};
 use self::record::{Plan, Planned, Recorder};
 use self::report::{Mode, Report};
@@ -61,6 +65,18 @@ pub(crate) struct Options {
     /// The same seed makes the same histories.
     #[arg(long)]
     seed: Option<u64>,
+    /// Ask for nothing else.
+    #[arg(long)]
+    only: Option<Only>,
+}
+
+/// A part of what is asked, for more histories in the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Only {
+    /// Pages and counts.
+    Queries,
+    /// Aggregations and joins.
+    Pipelines,
 }
 
 /// Runs the suite and prints its report on stdout.
@@ -83,7 +99,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
             break;
         }
         let of_round = choice.seed();
-        history(&mut recorder, &mut report, round, of_round).await?;
+        history(&mut recorder, &mut report, round, of_round, options.only).await?;
         if round % 10 == 9 {
             eprintln!("{elapsed} s: {}", report.progress());
         }
@@ -102,13 +118,24 @@ async fn history(
     report: &mut Report,
     round: u64,
     seed: u64,
+    only: Option<Only>,
 ) -> anyhow::Result<()> {
     let mut choice = Choice::of(seed);
     let nasty = round % NASTY_EVERY == NASTY_EVERY - 1;
-    let (plan, asked) = match nasty {
+    // Pipelines have choices of their own: what else a seed makes does not depend on them.
+    let mut of_pipelines = Choice::of(!seed);
+    let (mut plan, mut asked) = match nasty {
         true => nasty_pool::plan(&mut choice),
         false => (shop(&mut choice), shop_queries(&mut choice)),
     };
+    if only == Some(Only::Pipelines) {
+        asked.clear();
+    }
+    match nasty {
+        _ if only == Some(Only::Queries) => {}
+        true => nasty_pool::with_joins(&mut of_pipelines, &mut plan, &mut asked),
+        false => pipelines::with_joins(&mut of_pipelines, &mut plan, &mut asked),
+    }
     let images = match round % AFTER_ONLY_EVERY == AFTER_ONLY_EVERY - 1 {
         true => Images::AfterOnly,
         false => Images::Both,
@@ -118,21 +145,28 @@ async fn history(
     report.recorded(&history, &queries);
     for (mode, case) in cases(&mut choice, nasty, images, &history, &queries) {
         let verdict = judge(&case);
-        report.judged(mode, &case, &verdict);
+        report.judged(mode, &verdict);
         if !verdict.missed.is_empty() {
             let fails = |case: &Case| !judge(case).missed.is_empty();
             report.failed("missed", shrink::shrink(recorder, case, &fails).await?);
             return Ok(());
         }
     }
+    let case = Case {
+        images: Images::Both,
+        members_max: 100,
+        queries,
+        script: script::prompt(history.writes.len()),
+        history,
+    };
+    let kept = judge_kept(&case);
+    report.kept(&kept);
+    if !kept.wrong.is_empty() {
+        let fails = |case: &Case| !judge_kept(case).wrong.is_empty();
+        report.failed("kept", shrink::shrink(recorder, case, &fails).await?);
+        return Ok(());
+    }
     for lag in [1, 1 + choice.below(6)] {
-        let case = Case {
-            images: Images::Both,
-            members_max: 100,
-            queries: queries.clone(),
-            history: history.clone(),
-            script: script::prompt(history.writes.len()),
-        };
         let live = judge_live(&case, LIVE_EVERY, lag);
         report.live(&live);
         if !live.wrong.is_empty() {
@@ -229,16 +263,18 @@ fn shop(choice: &mut Choice) -> Plan {
     let records: Vec<Document> = ids.iter().map(|id| choice.record(*id)).collect();
     let writes = (0..WRITES).map(|_| {
         let id = choice.id();
-        match choice.below(100) {
+        let write = match choice.below(100) {
             0..66 => Planned::Update(id, choice.update()),
             66..84 => Planned::Insert(choice.record(id)),
             84..92 => Planned::Replace(choice.record(id)),
             _ => Planned::Delete(id),
-        }
+        };
+        (Of::Records, write)
     });
     Plan {
         writes: writes.collect(),
         records,
+        ..Plan::default()
     }
 }
 

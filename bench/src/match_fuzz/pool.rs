@@ -7,6 +7,9 @@ use rand::{RngExt, SeedableRng};
 /// Different `_id`s. A third of them is there at a time, or two thirds.
 pub(super) const IDS: i32 = 60;
 
+/// Records of the other collection, which have the lowest of them.
+const OTHERS: i32 = 24;
+
 /// Choices, from a seed.
 pub(super) struct Choice(StdRng);
 
@@ -55,6 +58,11 @@ pub(super) const PATHS: [&str; 14] = [
 impl Choice {
     pub(super) fn id(&mut self) -> i32 {
         i32::try_from(self.below(IDS as usize)).unwrap_or(0)
+    }
+
+    /// One of the other collection.
+    pub(super) fn other(&mut self) -> i32 {
+        self.id() % OTHERS
     }
 
     pub(super) fn record(&mut self, id: i32) -> Document {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{anyhow, bail, ensure};
 use bson::{Document, RawDocumentBuf, doc};
 use freshet_core::change::{Change, ChangeEvent, Image};
 use freshet_core::time::Clock;
@@ -13,18 +13,15 @@ use freshet_fixture::Mongo;
 use freshet_invalidation::Images;
 use freshet_invalidation::ingest::mongo::MongoSource;
 use freshet_invalidation::ingest::port::Source;
-use futures_util::TryStreamExt;
-use futures_util::future::try_join_all;
-use mongodb::error::{Error, ErrorKind};
+use mongodb::error::ErrorKind;
 use mongodb::options::{
     Acknowledgment, ChangeStreamPreAndPostImages, CollectionOptions, WriteConcern,
 };
 use mongodb::{Client, Collection, Database};
 
-use super::case::{Asked, Found, History, Watching, What, Written};
+use super::case::{Asked, History, Of, Watching, Written};
+use super::questions::Questions;
 
-/// Records in one reply at most: all of a query's come in the first.
-const BATCH_RECORDS: u32 = 1_000;
 /// How often an idle feed is asked for what is missing.
 const IDLE_BATCHES_MAX: usize = 200;
 
@@ -48,21 +45,39 @@ impl Planned {
 }
 
 /// What happens to the records.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
     pub(super) records: Vec<Document>,
-    pub(super) writes: Vec<Planned>,
+    /// Those of the other collection.
+    pub(super) others: Vec<Document>,
+    pub(super) writes: Vec<(Of, Planned)>,
 }
 
 /// The server and its feed.
 pub(super) struct Recorder {
-    database: Database,
+    client: Client,
     source: MongoSource,
-    collections: u64,
+    histories: u64,
     _mongo: Mongo,
 }
 
-type Records = Collection<RawDocumentBuf>;
+pub(super) type Records = Collection<RawDocumentBuf>;
+
+/// A database of its own for every history: joins name collections.
+struct Collections {
+    database: Database,
+    records: Records,
+    others: Records,
+}
+
+impl Collections {
+    fn of(&self, of: Of) -> &Records {
+        match of {
+            Of::Records => &self.records,
+            Of::Others => &self.others,
+        }
+    }
+}
 
 impl Recorder {
     pub(super) async fn start(mongo: Mongo, clock: Arc<dyn Clock>) -> anyhow::Result<Recorder> {
@@ -70,9 +85,9 @@ impl Recorder {
         let mut source = MongoSource::new(client.clone(), clock, None);
         source.next().await?;
         Ok(Recorder {
-            database: client.database("fuzz"),
+            client,
             source,
-            collections: 0,
+            histories: 0,
             _mongo: mongo,
         })
     }
@@ -84,61 +99,68 @@ impl Recorder {
         asked: &[Asked],
         images: Images,
     ) -> anyhow::Result<(History, Vec<Watching>)> {
-        let records = self.collection(images).await?;
-        if !plan.records.is_empty() {
-            let raw = plan.records.iter().map(RawDocumentBuf::try_from);
-            let raw: Vec<RawDocumentBuf> = raw.collect::<Result<_, _>>()?;
-            records.insert_many(raw).await?;
+        let collections = self.collections(images).await?;
+        for (of, documents) in [(Of::Records, &plan.records), (Of::Others, &plan.others)] {
+            if !documents.is_empty() {
+                let raw = documents.iter().map(RawDocumentBuf::try_from);
+                let raw: Vec<RawDocumentBuf> = raw.collect::<Result<_, _>>()?;
+                collections.of(of).insert_many(raw).await?;
+            }
         }
         let mut questions = Questions::of(asked);
-        questions.ask(&records).await?;
+        questions.ask(&collections.records).await?;
         let mut states = Vec::new();
-        let inserted = plan.records.len();
-        let mut events = self.events(records.name(), inserted).await?;
-        for write in &plan.writes {
-            if !carry_out(&records, write).await? {
+        let inserted = plan.records.len() + plan.others.len();
+        let database = collections.database.name();
+        let mut events = self.events(database, inserted).await?;
+        for (of, write) in &plan.writes {
+            let records = collections.of(*of);
+            if !carry_out(records, write).await? {
                 continue;
             }
             states.push(match images {
                 Images::Both => None, // the feed will tell, in the end
                 Images::AfterOnly => {
                     // What is looked up is looked up now.
-                    events.extend(self.events(records.name(), 1).await?);
+                    events.extend(self.events(database, 1).await?);
                     records.find_one(write.selector()).await?.map(Rc::new)
                 }
             });
-            questions.ask(&records).await?;
+            questions.ask(&collections.records).await?;
         }
         let missing = inserted + states.len() - events.len();
-        events.extend(self.events(records.name(), missing).await?);
+        events.extend(self.events(database, missing).await?);
         let history = history(events, inserted, images, states)?;
-        records.drop().await?;
+        collections.database.drop().await?;
         Ok((history, questions.answered(asked)))
     }
 
-    async fn collection(&mut self, images: Images) -> anyhow::Result<Records> {
-        self.collections += 1;
-        let name = format!("records{}", self.collections);
+    async fn collections(&mut self, images: Images) -> anyhow::Result<Collections> {
+        self.histories += 1;
+        let database = self.client.database(&format!("fuzz{}", self.histories));
         let on = ChangeStreamPreAndPostImages::builder()
             .enabled(images == Images::Both)
             .build();
-        self.database
-            .create_collection(&name)
-            .change_stream_pre_and_post_images(on)
-            .await?;
         // The feed waits for the majority anyway.
         let acknowledged = WriteConcern::builder().w(Acknowledgment::Nodes(1)).build();
         let options = CollectionOptions::builder()
             .write_concern(acknowledged)
             .build();
-        Ok(self.database.collection_with_options(&name, options))
+        let mut made = Vec::new();
+        for of in [Of::Records, Of::Others] {
+            let create = database.create_collection(of.name());
+            create.change_stream_pre_and_post_images(on.clone()).await?;
+            made.push(database.collection_with_options(of.name(), options.clone()));
+        }
+        let [records, others] = made.try_into().map_err(|_| anyhow!("two collections"))?;
+        Ok(Collections {
+            database,
+            records,
+            others,
+        })
     }
 
-    async fn events(
-        &mut self,
-        collection: &str,
-        wanted: usize,
-    ) -> anyhow::Result<Vec<ChangeEvent>> {
+    async fn events(&mut self, database: &str, wanted: usize) -> anyhow::Result<Vec<ChangeEvent>> {
         let mut events = Vec::with_capacity(wanted);
         let mut idle = 0;
         while events.len() < wanted {
@@ -150,8 +172,7 @@ impl Recorder {
                 events.len()
             );
             let ours = |event: &ChangeEvent| {
-                event.namespace.collection() == collection
-                    && matches!(event.change, Change::Record { .. })
+                event.namespace.db() == database && matches!(event.change, Change::Record { .. })
             };
             events.extend(batch.events.into_iter().filter(ours));
         }
@@ -203,12 +224,16 @@ fn history(
 ) -> anyhow::Result<History> {
     let mut history = History::default();
     let mut exact = exact.into_iter();
-    let mut states: HashMap<String, Rc<RawDocumentBuf>> = HashMap::new();
+    let mut states: HashMap<(Of, String), Rc<RawDocumentBuf>> = HashMap::new();
     for (number, event) in events.into_iter().enumerate() {
         let Change::Record { id, before, after } = event.change else {
             bail!("a collection was changed as a whole");
         };
-        let name = format!("{id:?}");
+        let of = match event.namespace.collection() == Of::Records.name() {
+            true => Of::Records,
+            false => Of::Others,
+        };
+        let name = (of, format!("{id:?}"));
         let known = states.get(&name).cloned();
         let state = match (&after, images) {
             (Image::Known(document), _) if number < inserted => Some(Rc::new(document.clone())),
@@ -222,7 +247,10 @@ fn history(
             None => drop(states.remove(&name)),
         }
         if number < inserted {
-            history.before.extend(state);
+            match of {
+                Of::Records => history.before.extend(state),
+                Of::Others => history.others.extend(state),
+            }
             continue;
         }
         if images == Images::Both {
@@ -238,6 +266,7 @@ fn history(
             exact.next();
         }
         history.writes.push(Written {
+            of,
             id,
             before: known,
             after: state,
@@ -245,99 +274,4 @@ fn history(
         });
     }
     Ok(history)
-}
-
-/// The different questions among what is asked: pages of one filter and order are one.
-struct Questions {
-    questions: Vec<Question>,
-    found: Vec<Vec<Found>>,
-    of: Vec<usize>,
-}
-
-#[derive(PartialEq)]
-struct Question {
-    filter: Document,
-    /// `None`: how many there are.
-    sort: Option<Document>,
-}
-
-impl Questions {
-    fn of(asked: &[Asked]) -> Questions {
-        let mut questions: Vec<Question> = Vec::new();
-        let mut of = Vec::new();
-        for one in asked {
-            // As the gateway asks: the filter as it was parsed and written again.
-            let filter = one
-                .parse_filter()
-                .and_then(|filter| Document::try_from(&*filter.to_document()).ok());
-            let sort = match &one.what {
-                What::Count => None,
-                What::Page { .. } => one
-                    .query()
-                    .and_then(|query| Document::try_from(&*query.sort.to_document()).ok()),
-            };
-            let question = Question {
-                filter: filter.unwrap_or_default(),
-                sort,
-            };
-            let known = questions.iter().position(|known| *known == question);
-            of.push(known.unwrap_or_else(|| {
-                questions.push(question);
-                questions.len() - 1
-            }));
-        }
-        let found = questions.iter().map(|_| Vec::new()).collect();
-        Questions {
-            questions,
-            found,
-            of,
-        }
-    }
-
-    async fn ask(&mut self, records: &Records) -> anyhow::Result<()> {
-        let all = self.questions.iter().map(|question| question.ask(records));
-        for (found, answers) in try_join_all(all).await?.into_iter().zip(&mut self.found) {
-            answers.push(found);
-        }
-        Ok(())
-    }
-
-    fn answered(self, asked: &[Asked]) -> Vec<Watching> {
-        let found: Vec<Rc<Vec<Found>>> = self.found.into_iter().map(Rc::new).collect();
-        let pairs = asked.iter().zip(self.of);
-        pairs
-            .map(|(asked, of)| Watching::new(asked.clone(), found[of].clone()))
-            .collect()
-    }
-}
-
-impl Question {
-    async fn ask(&self, records: &Records) -> anyhow::Result<Found> {
-        let found = match &self.sort {
-            None => records
-                .count_documents(self.filter.clone())
-                .await
-                .map(Found::Count),
-            Some(sort) => {
-                let find = async {
-                    let cursor = records
-                        .find(self.filter.clone())
-                        .sort(sort.clone())
-                        .batch_size(BATCH_RECORDS)
-                        .await?;
-                    cursor.map_ok(Rc::new).try_collect::<Vec<_>>().await
-                };
-                find.await.map(|all| Found::Records(Rc::new(all)))
-            }
-        };
-        found.or_else(refused)
-    }
-}
-
-/// What the server refuses is an answer too: parallel arrays in the order.
-fn refused(error: Error) -> anyhow::Result<Found> {
-    match *error.kind {
-        ErrorKind::Command(_) => Ok(Found::Refused),
-        _ => Err(error).context("asking the database"),
-    }
 }

@@ -6,8 +6,9 @@ use anyhow::ensure;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::case::judge::Verdict;
+use super::case::kept::KeptVerdict;
 use super::case::live::LiveVerdict;
+use super::case::verdict::{Notified, Side, Verdict};
 use super::case::{Case, Found, History, Watching, text};
 use crate::machine::Machine;
 
@@ -47,12 +48,31 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, notified: u64, needless: u64) {
-        self.notified += notified;
-        self.needless += needless;
+    fn add(&mut self, more: Notified) {
+        self.notified += more.all;
+        self.needless += more.needless;
         #[allow(clippy::cast_precision_loss)]
         if self.notified > 0 {
             self.needless_ratio = self.needless as f64 / self.notified as f64;
+        }
+    }
+}
+
+/// Of one mode, by what is asked: pages and counts, aggregations, joins.
+#[derive(Debug, Default, Serialize)]
+struct Sides {
+    #[serde(flatten)]
+    queries: Tally,
+    aggregates: Tally,
+    joins: Tally,
+}
+
+impl Sides {
+    fn add(&mut self, side: Side, more: Notified) {
+        match side {
+            Side::Unsorted | Side::Sorted => self.queries.add(more),
+            Side::Aggregate => self.aggregates.add(more),
+            Side::Join => self.joins.add(more),
         }
     }
 }
@@ -69,18 +89,20 @@ pub(super) struct Report {
     refused: u64,
     checks: u64,
     /// With both images and everything matched at once.
-    notified: u64,
-    needless: u64,
-    needless_ratio: f64,
+    #[serde(flatten)]
+    main: Sides,
     unsorted: Tally,
     sorted: Tally,
     needless_by: BTreeMap<String, Tally>,
     needless_by_effect: BTreeMap<String, Tally>,
-    modes: BTreeMap<&'static str, Tally>,
+    modes: BTreeMap<&'static str, Sides>,
     missed: u64,
     live_checks: u64,
     live_renewals: u64,
     live_wrong: u64,
+    kept_checks: u64,
+    kept_renewals: u64,
+    kept_wrong: u64,
     machine: Machine,
     failures: Vec<Value>,
 }
@@ -96,9 +118,7 @@ impl Report {
             undecidable: 0,
             refused: 0,
             checks: 0,
-            notified: 0,
-            needless: 0,
-            needless_ratio: 0.0,
+            main: Sides::default(),
             unsorted: Tally::default(),
             sorted: Tally::default(),
             needless_by: BTreeMap::new(),
@@ -108,6 +128,9 @@ impl Report {
             live_checks: 0,
             live_renewals: 0,
             live_wrong: 0,
+            kept_checks: 0,
+            kept_renewals: 0,
+            kept_wrong: 0,
             machine: Machine::read(),
             failures: Vec::new(),
         }
@@ -121,40 +144,37 @@ impl Report {
         self.refused += answers.filter(|found| **found == Found::Refused).count() as u64;
     }
 
-    pub(super) fn judged(&mut self, mode: Mode, case: &Case, verdict: &Verdict) {
+    pub(super) fn judged(&mut self, mode: Mode, verdict: &Verdict) {
         self.checks += verdict.checks;
         self.missed += verdict.missed.len() as u64;
-        let (notified, needless) = (verdict.notified, verdict.needless);
-        self.modes
-            .entry(mode.name())
-            .or_default()
-            .add(notified, needless);
+        let of_mode = self.modes.entry(mode.name()).or_default();
+        for ((side, _), notified) in &verdict.by_kind {
+            of_mode.add(*side, *notified);
+        }
         if mode != Mode::Both {
             return;
         }
         self.undecidable += verdict.undecidable;
-        for (effect, (notified, needless)) in &verdict.by_effect {
+        for (effect, notified) in &verdict.by_effect {
             let by = self.needless_by_effect.entry(effect.clone()).or_default();
-            by.add(*notified, *needless);
+            by.add(*notified);
         }
-        for (kind, (notified, needless)) in &verdict.by_kind {
+        for ((side, kind), notified) in &verdict.by_kind {
             let by = self.needless_by.entry(kind.clone()).or_default();
-            by.add(*notified, *needless);
-            let sorted = case
-                .queries
-                .iter()
-                .any(|query| query.asked.is_sorted() && query.asked.kind() == *kind);
-            let side = if sorted {
-                &mut self.sorted
-            } else {
-                &mut self.unsorted
-            };
-            side.add(*notified, *needless);
+            by.add(*notified);
+            self.main.add(*side, *notified);
+            match side {
+                Side::Unsorted => self.unsorted.add(*notified),
+                Side::Sorted => self.sorted.add(*notified),
+                Side::Aggregate | Side::Join => {}
+            }
         }
-        let mut all = Tally::default();
-        all.add(self.notified + notified, self.needless + needless);
-        (self.notified, self.needless) = (all.notified, all.needless);
-        self.needless_ratio = all.needless_ratio;
+    }
+
+    pub(super) fn kept(&mut self, verdict: &KeptVerdict) {
+        self.kept_checks += verdict.checks;
+        self.kept_renewals += verdict.renewals;
+        self.kept_wrong += verdict.wrong.len() as u64;
     }
 
     pub(super) fn live(&mut self, verdict: &LiveVerdict) {
@@ -175,11 +195,13 @@ impl Report {
 
     pub(super) fn progress(&self) -> String {
         format!(
-            "{} writes, {} checks, {} notified, {:.4} needless, {} missed, {} live checks",
+            "{} writes, {} checks, {} notified, {:.4} needless, {:.4} of aggregates, {:.4} of joins, {} missed, {} live checks",
             self.writes,
             self.checks,
-            self.notified,
-            self.needless_ratio,
+            self.main.queries.notified,
+            self.main.queries.needless_ratio,
+            self.main.aggregates.needless_ratio,
+            self.main.joins.needless_ratio,
             self.missed,
             self.live_checks
         )
@@ -190,7 +212,7 @@ impl Report {
         println!("{}", serde_json::to_string_pretty(self)?);
         ensure!(
             self.failures.is_empty(),
-            "something was missed, or a live window was wrong"
+            "something was missed, or what is kept was wrong"
         );
         Ok(())
     }

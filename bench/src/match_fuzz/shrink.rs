@@ -1,10 +1,12 @@
 //! Makes a failing case smaller for as long as it fails: one query, fewer steps, fewer writes, records, clauses and
 //! fields. What changes the answers is recorded again.
 
-use bson::{Document, RawDocumentBuf};
+use std::rc::Rc;
+
+use bson::{Bson, Document, RawDocumentBuf};
 use freshet_invalidation::Images;
 
-use super::case::{Asked, Case, Op};
+use super::case::{Asked, Case, Of, Op, What};
 use super::record::{Plan, Planned, Recorder};
 
 type Fails<'a> = &'a dyn Fn(&Case) -> bool;
@@ -134,19 +136,16 @@ fn plan(case: &Case) -> Plan {
         .writes
         .iter()
         .map(|written| match &written.after {
-            Some(after) => Planned::Replace(document(after)),
+            Some(after) => (written.of, Planned::Replace(document(after))),
             None => {
                 let id = written.id.as_raw_bson_ref().as_i32().unwrap_or_default();
-                Planned::Delete(id)
+                (written.of, Planned::Delete(id))
             }
         });
+    let documents = |all: &[Rc<RawDocumentBuf>]| all.iter().map(|one| document(one)).collect();
     Plan {
-        records: case
-            .history
-            .before
-            .iter()
-            .map(|one| document(one))
-            .collect(),
+        records: documents(&case.history.before),
+        others: documents(&case.history.others),
         writes: writes.collect(),
     }
 }
@@ -163,26 +162,29 @@ fn candidates(case: &Case) -> Vec<Candidate> {
         }
     };
     let mut all = Vec::new();
-    // Writes, the last ones first; then in halves of records, then one by one.
-    for at in (0..whole.writes.len()).rev() {
-        let mut plan = whole.clone();
-        plan.writes.remove(at);
-        let mut candidate = with(plan);
-        let mut writes = 0;
-        candidate.script.retain(|op| {
-            writes += usize::from(*op == Op::Write);
-            *op != Op::Write || writes != at + 1
-        });
-        all.push(candidate);
-    }
-    let mut part = whole.records.len().div_ceil(2);
-    while part > 0 {
-        for at in (0..whole.records.len()).step_by(part) {
+    // Writes, the last ones first, then records; in ever smaller parts.
+    for part in parts(whole.writes.len()) {
+        for at in (0..whole.writes.len()).step_by(part).rev() {
+            let taken = at..(at + part).min(whole.writes.len());
             let mut plan = whole.clone();
-            plan.records.drain(at..(at + part).min(plan.records.len()));
-            all.push(with(plan));
+            plan.writes.drain(taken.clone());
+            let mut candidate = with(plan);
+            let mut writes = 0..;
+            let mut stays =
+                |op: &Op| *op != Op::Write || !taken.contains(&writes.next().unwrap_or(0));
+            candidate.script.retain(&mut stays);
+            all.push(candidate);
         }
-        part /= 2;
+    }
+    for of in [Of::Records, Of::Others] {
+        let there = documents(&mut whole.clone(), of).len();
+        for part in parts(there) {
+            for at in (0..there).step_by(part) {
+                let mut plan = whole.clone();
+                documents(&mut plan, of).drain(at..(at + part).min(there));
+                all.push(with(plan));
+            }
+        }
     }
     for name in names(&whole) {
         let mut plan = whole.clone();
@@ -197,13 +199,34 @@ fn candidates(case: &Case) -> Vec<Candidate> {
             candidate.asked[0].filter = raw.unwrap_or_default();
             all.push(candidate);
         }
+        if let What::Aggregate { stages } = &one.what {
+            for smaller in smaller_pipelines(stages) {
+                let mut candidate = with(whole.clone());
+                candidate.asked[0].what = What::Aggregate { stages: smaller };
+                all.push(candidate);
+            }
+        }
     }
     all
 }
 
+/// Half of so many, half of that, and so on down to one.
+fn parts(of: usize) -> impl Iterator<Item = usize> {
+    let half = |part: &usize| (*part > 1).then(|| part.div_ceil(2));
+    std::iter::successors((of > 0).then(|| of.div_ceil(2)), half)
+}
+
+fn documents(plan: &mut Plan, of: Of) -> &mut Vec<Document> {
+    match of {
+        Of::Records => &mut plan.records,
+        Of::Others => &mut plan.others,
+    }
+}
+
 fn each_document(plan: &mut Plan, mut change: impl FnMut(&mut Document)) {
     plan.records.iter_mut().for_each(&mut change);
-    for write in &mut plan.writes {
+    plan.others.iter_mut().for_each(&mut change);
+    for (_, write) in &mut plan.writes {
         if let Planned::Replace(document) | Planned::Insert(document) = write {
             change(document);
         }
@@ -247,6 +270,54 @@ fn smaller_filters(filter: &Document) -> Vec<Document> {
             }
             all.push(less);
         }
+    }
+    all
+}
+
+/// One stage less, or one part of a stage, those of branches included. Not every one of them is a pipeline.
+fn smaller_pipelines(stages: &[RawDocumentBuf]) -> Vec<Vec<RawDocumentBuf>> {
+    let decoded = stages.iter().map(|stage| Document::try_from(&**stage));
+    let stages = decoded.map(|stage| stage.unwrap_or_default().into());
+    let smaller = smaller_values(&Bson::Array(stages.collect()));
+    let encoded = smaller.into_iter().filter_map(|stages| {
+        let stages = stages.as_array()?.iter();
+        let raw = stages.map(|stage| RawDocumentBuf::try_from(stage.as_document()?).ok());
+        raw.collect()
+    });
+    encoded.collect()
+}
+
+/// Without one of its parts, or of the parts of a part.
+fn smaller_values(value: &Bson) -> Vec<Bson> {
+    let mut all = Vec::new();
+    match value {
+        Bson::Array(members) => {
+            for at in 0..members.len() {
+                let mut less = members.clone();
+                less.remove(at);
+                all.push(less.into());
+                for smaller in smaller_values(&members[at]) {
+                    let mut less = members.clone();
+                    less[at] = smaller;
+                    all.push(less.into());
+                }
+            }
+        }
+        Bson::Document(fields) => {
+            for (name, field) in fields {
+                if fields.len() > 1 {
+                    let mut less = fields.clone();
+                    less.remove(name);
+                    all.push(less.into());
+                }
+                for smaller in smaller_values(field) {
+                    let mut less = fields.clone();
+                    less.insert(name.clone(), smaller);
+                    all.push(less.into());
+                }
+            }
+        }
+        _ => {}
     }
     all
 }

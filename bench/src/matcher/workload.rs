@@ -163,7 +163,10 @@ impl Workload {
             last,
             beyond: [2, 3].map(|id| place(id, end + 1).map(|key| digest_of_key(&key.values()))),
         });
-        Window { first: None, end }
+        Window {
+            end,
+            ..Window::default()
+        }
     }
 
     /// A query that no index helps with. Each has conditions of its own.

@@ -1,6 +1,6 @@
 //! What an answer depends on besides the leading filter: the paths of the stored document that it can show, or by
-//! which it chooses, counts, orders or computes. A safe superset: when none of them changed in a document that
-//! matched before and matches after, the answer is the same.
+//! which it chooses, counts, orders or computes, or by which the database may refuse it. A safe superset: when none of
+//! them changed in a document that matched before and matches after, the answer is the same.
 //!
 //! Each stage is followed with a picture of the document at that place: which of its fields are stored ones, and of
 //! which stored paths the others were computed.
@@ -289,7 +289,9 @@ fn follow(stages: &[&Stage], mut document: Source) -> Reads {
                 reads.add(array);
             }
             Stage::Lookup(join) => {
+                // A value that cannot be looked for makes the database refuse, whatever is shown.
                 let by = document.at(&join.local);
+                reads.add(by.clone());
                 document = document.with(&join.target, by);
             }
             Stage::Group(group) => {
@@ -309,12 +311,26 @@ fn follow(stages: &[&Stage], mut document: Source) -> Reads {
                 document = Source::nothing();
             }
             Stage::Reshape(reshape) => {
+                reads.add(may_fail(&document, &reshape.fields));
                 document = reshaped(&document, &document, &reshape.fields, reshape.mode);
             }
             Stage::Skip(_) | Stage::Limit(_) => {}
         }
     }
     reads.add(document.all());
+    reads
+}
+
+/// What is computed of more than a path: the database refuses where that fails, whatever is shown of it later.
+fn may_fail(document: &Source, fields: &Fields) -> Reads {
+    let mut reads = Reads::default();
+    for (_, field) in &fields.0 {
+        match field {
+            Field::Named | Field::Computed(Expression::Path(_) | Expression::Root) => {}
+            Field::Computed(computed) => reads.add(document.read_by(computed)),
+            Field::Within(within) => reads.add(may_fail(document, within)),
+        }
+    }
     reads
 }
 

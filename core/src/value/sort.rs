@@ -126,6 +126,12 @@ impl SortKey {
         Some(SortKey(kept.as_bytes().into()))
     }
 
+    /// What it takes to keep.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether it has no value.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -167,17 +167,10 @@ impl Asked {
 
     /// The other sides of its joins.
     fn joins(&self) -> Vec<Join> {
-        let Asked::Aggregate(aggregate) = self else {
-            return Vec::new();
-        };
-        let lookups = aggregate.pipeline.lookups().into_iter();
-        let joins = lookups.filter_map(|lookup| {
-            Some(Join {
-                from: Namespace::new(aggregate.namespace.db(), &lookup.from).ok()?,
-                field: lookup.foreign_field,
-            })
-        });
-        joins.collect()
+        match self {
+            Asked::Aggregate(aggregate) => Join::all_of(aggregate),
+            _ => Vec::new(),
+        }
     }
 
     fn filter(&self) -> Option<&Filter> {
@@ -215,8 +208,7 @@ fn aggregated(pipeline: &Pipeline) -> Result<Watch, NotCached> {
     if pipeline.order_matters() {
         return Err(NotCached::Order);
     }
-    let filter = pipeline.leading_filter().ok_or(NotCached::Undecidable)?;
-    Ok(Watch::aggregate(filter, Some(pipeline.dependencies())))
+    Watch::pipeline(pipeline).ok_or(NotCached::Undecidable)
 }
 
 fn watch(query: &Query) -> Watch {

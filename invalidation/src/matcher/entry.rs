@@ -117,10 +117,13 @@ impl Copies {
         members_max: usize,
         pattern: &Pattern,
         skips: bool,
+        moves: bool,
     ) {
         // What skips and shows nothing skipped all there is.
         let nothing = skips && shown.members.is_some_and(<[Key]>::is_empty);
-        let new = Followed::of(shown.window.clone(), nothing);
+        // A beginning that is not known might be passed.
+        let begins = !skips || shown.window.first.is_some();
+        let new = Followed::of(shown.window.clone(), nothing, moves && begins);
         let window = match (self.fresh, self.window.take()) {
             (false, _) => new,
             // A write that lies between the two copies may not be matched yet.

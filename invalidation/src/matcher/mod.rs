@@ -18,6 +18,7 @@ pub mod live;
 mod matching;
 mod outstanding;
 mod paths;
+mod places;
 mod relation;
 mod selectivity;
 mod shapes;

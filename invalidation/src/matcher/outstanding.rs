@@ -45,13 +45,13 @@ impl Matcher {
         let Some(Some(entry)) = self.entries.get_mut(id as usize) else {
             return;
         };
-        let pattern = self
+        let (pattern, moves) = self
             .shapes
             .get(entry.asked.shape)
-            .map_or(&[][..], |slot| &slot.pattern);
+            .map_or((&[][..], false), |slot| (&slot.pattern, slot.hides_moves()));
         let skips = entry.asked.skips;
         let copies = &mut entry.copies;
-        copies.settle(shown, position, members_max, pattern, skips);
+        copies.settle(shown, position, members_max, pattern, skips, moves);
         entry.keep_until = entry.keep_until.max(until);
         for member in entry.copies.members() {
             match self.holders.get_mut(member.as_str()) {

@@ -88,7 +88,24 @@ fn stayed(
             }
             None
         }
+        (Place::Inside, Place::Inside) if passes_none(id, slot, window, event) => {
+            event.shows(id, slot).then_some(Effect::Change)
+        }
         _ => Some(Effect::Move),
+    }
+}
+
+/// Whether the record is known to leave the order as it was.
+fn passes_none(
+    id: ShapeId,
+    slot: &Slot,
+    window: Option<&mut Followed>,
+    event: &mut Event<'_>,
+) -> bool {
+    let (seen, before, after) = event.seen(id);
+    match (window, seen.both(before, after, slot)) {
+        (Some(window), Some((before, after))) => window.passes_none(before, after, &slot.pattern),
+        _ => false,
     }
 }
 

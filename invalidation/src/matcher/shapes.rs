@@ -52,6 +52,11 @@ impl Slot {
         self.shape.representation
     }
 
+    /// Whether a record can move without a change of what is shown of it.
+    pub(super) fn hides_moves(&self) -> bool {
+        self.shape.view != View::Whole
+    }
+
     /// Whether an answer lists its records.
     pub(super) fn lists(&self) -> bool {
         matches!(

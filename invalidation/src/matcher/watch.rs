@@ -1,6 +1,6 @@
 //! What the matcher is told of a resource: which records it depends on, and what of them its answer shows.
 
-use freshet_core::aggregate::Dependencies;
+use freshet_core::aggregate::{Dependencies, Pipeline};
 use freshet_core::notification::Representation;
 use freshet_core::query::{Filter, Projection, Sort};
 
@@ -67,6 +67,13 @@ impl Watch {
             },
             skips: false,
         }
+    }
+
+    /// What a pipeline makes of the records that its leading filter lets in. `None`: only the database can decide which.
+    #[must_use]
+    pub fn pipeline(pipeline: &Pipeline) -> Option<Watch> {
+        let filter = pipeline.leading_filter()?;
+        Some(Watch::aggregate(filter, Some(pipeline.dependencies())))
     }
 
     /// The records of a filter in an order.

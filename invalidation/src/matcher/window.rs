@@ -8,6 +8,8 @@ use bson::{RawBsonRef, RawDocument};
 use freshet_core::value::sort::{Pattern, SortKey, compare_keys, digest_of_key, sort_key};
 use smallvec::SmallVec;
 
+use super::places::{self, PLACES_MAX};
+
 /// What an answer showed of the order of all that matches. Every part that is not known makes the window larger.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Window {
@@ -15,6 +17,8 @@ pub struct Window {
     pub first: Option<SortKey>,
     /// The last record's place, where the window is full and more follows.
     pub end: Option<End>,
+    /// Where the records that are shown lie, in their order. None: not known, or too many.
+    pub places: Vec<SortKey>,
 }
 
 /// The end of a window that more follows.
@@ -44,7 +48,7 @@ impl Window {
         let key = |document| sort_key(document, pattern).ok();
         let place = |document| SortKey::of(&key(document)?);
         let (mut first, mut last, mut beyond) = (None, None, [None; LOOK_AHEAD]);
-        let mut more = false;
+        let (mut more, mut places) = (false, Vec::new());
         for (at, document) in documents.take(limit + LOOK_AHEAD).enumerate() {
             if at == 0 && skips {
                 first = place(document);
@@ -52,15 +56,22 @@ impl Window {
             if at + 1 == limit {
                 last = Some(document);
             }
+            if at < limit && at <= PLACES_MAX {
+                places.push(place(document));
+            }
             if let Some(after) = at.checked_sub(limit) {
                 more = true;
                 beyond[after] = key(document).map(|key| digest_of_key(&key));
             }
         }
         let last = last.filter(|_| more).and_then(place);
+        let places: Option<Vec<_>> = places.into_iter().collect();
+        // All of them or none; and an end that is not known might be passed.
+        let places = places.filter(|all| places::are_few(all) && more == last.is_some());
         Window {
             first,
             end: last.map(|last| End { last, beyond }),
+            places: places.unwrap_or_default(),
         }
     }
 }
@@ -71,13 +82,27 @@ const BEYOND_MAX: usize = 5;
 /// The window of the copies that are out, followed through the changes that leave it alone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Followed {
-    /// In a box, since most answers skip nothing.
-    first: Option<Box<SortKey>>,
+    /// In a box, since most answers skip nothing, and show it when a record moves.
+    inside: Option<Box<Inside>>,
     last: Option<SortKey>,
     /// Records beyond the end: those that were read, and those that changes showed to be there. None at all: not known.
     beyond: SmallVec<[u64; 2]>,
     /// All that matches was skipped, and nothing is shown.
     nothing: bool,
+}
+
+/// What is known of the records that are shown, but for the last.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Inside {
+    first: Option<SortKey>,
+    places: Vec<SortKey>,
+}
+
+impl Inside {
+    fn of(first: Option<SortKey>, places: Vec<SortKey>) -> Option<Box<Inside>> {
+        let known = first.is_some() || !places.is_empty();
+        known.then(|| Box::new(Inside { first, places }))
+    }
 }
 
 /// Where a record is.
@@ -89,14 +114,16 @@ pub(super) enum Place {
 }
 
 impl Followed {
-    /// The window of one copy. `nothing`: it shows no record, since all that match were skipped.
-    pub(super) fn of(window: Window, nothing: bool) -> Followed {
+    /// The window of one copy. `nothing`: it shows no record, since all that match were skipped. `moves`: a move that leaves
+    /// the order as it was need not show.
+    pub(super) fn of(window: Window, nothing: bool, moves: bool) -> Followed {
+        let places = if moves { window.places } else { Vec::new() };
         let (last, beyond) = match window.end {
             Some(end) => (Some(end.last), end.beyond),
             None => (None, [None; LOOK_AHEAD]),
         };
         Followed {
-            first: window.first.map(Box::new),
+            inside: Inside::of(window.first, places),
             last,
             beyond: beyond.into_iter().flatten().collect(),
             nothing,
@@ -117,7 +144,7 @@ impl Followed {
 
     /// Whether nothing is known.
     pub(super) fn is_everything(&self) -> bool {
-        self.first.is_none() && self.last.is_none() && !self.nothing
+        self.inside.is_none() && self.last.is_none() && !self.nothing
     }
 
     /// Whether no record is shown, so that none that goes or changes can matter.
@@ -135,10 +162,29 @@ impl Followed {
         {
             return Place::Beyond;
         }
-        match &self.first {
+        match self.first() {
             Some(first) if first.compare(key, pattern) == Ordering::Greater => Place::Ahead,
             _ => Place::Inside,
         }
+    }
+
+    fn first(&self) -> Option<&SortKey> {
+        self.inside
+            .as_ref()
+            .and_then(|inside| inside.first.as_ref())
+    }
+
+    /// A record that is shown moves, and is shown still. Whether it is known to leave the order as it was.
+    pub(super) fn passes_none(
+        &mut self,
+        before: &[RawBsonRef<'_>],
+        after: &[RawBsonRef<'_>],
+        pattern: &Pattern,
+    ) -> bool {
+        let ends = self.last.is_some();
+        self.inside.as_mut().is_some_and(|inside| {
+            places::passes_none(&mut inside.places, before, after, pattern, ends)
+        })
     }
 
     /// There is a record beyond the end.
@@ -178,13 +224,21 @@ impl Followed {
             return Followed::default();
         }
         let order = |a: &SortKey, b: &SortKey| compare_keys(&a.values(), &b.values(), pattern);
-        let first = self
+        let (mine, others) = (
+            self.inside.unwrap_or_default(),
+            other.inside.unwrap_or_default(),
+        );
+        let first = mine
             .first
-            .zip(other.first)
+            .zip(others.first)
             .map(|(a, b)| match order(&a, &b) {
                 Ordering::Greater => b,
                 _ => a,
             });
+        let places = match mine.places == others.places && self.last == other.last {
+            true => mine.places,
+            false => Vec::new(),
+        };
         let (last, beyond) = match self.last.zip(other.last) {
             // What the older one knows has been followed since.
             Some((a, b)) => match order(&a, &b) {
@@ -195,7 +249,7 @@ impl Followed {
             None => (None, SmallVec::new()),
         };
         Followed {
-            first,
+            inside: Inside::of(first, places),
             last,
             beyond,
             nothing: false,

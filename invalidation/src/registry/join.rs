@@ -6,7 +6,7 @@ use bson::raw::CString;
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
-use freshet_core::query::{Filter, MEMBERS_MAX};
+use freshet_core::query::{AggregateQuery, Filter, MEMBERS_MAX};
 use freshet_core::value::compare::compare;
 
 use super::Resource;
@@ -43,6 +43,19 @@ pub(super) fn home(resource: &Resource) -> Home {
 }
 
 impl Join {
+    /// The joins of a pipeline, in the order of its `$lookup` stages.
+    #[must_use]
+    pub fn all_of(query: &AggregateQuery) -> Vec<Join> {
+        let lookups = query.pipeline.lookups().into_iter();
+        let joins = lookups.filter_map(|lookup| {
+            Some(Join {
+                from: Namespace::new(query.namespace.db(), &lookup.from).ok()?,
+                field: lookup.foreign_field,
+            })
+        });
+        joins.collect()
+    }
+
     /// What is watched: the records that the values can meet, `None` any.
     pub(super) fn watch(&self, values: Option<&[RawBson]>) -> Watch {
         let narrow = values.and_then(|values| self.membership(values));

@@ -4,7 +4,7 @@
 //! that (a lower bound, rule C1). Whenever all events up to W have been matched, every copy with `seen <= W` whose
 //! answer differs from the one at W must have been notified at a position after its own: else it is missed.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use bson::RawDocumentBuf;
 use freshet_core::change::{Change, ChangeEvent, Image};
@@ -15,39 +15,12 @@ use freshet_invalidation::matcher::{Affected, Shown, affected};
 use freshet_invalidation::registry::{Registry, RegistryLimits};
 use freshet_invalidation::{Images, Resource};
 
-use super::{Answered, Case, Op, id_of, namespace};
+use super::verdict::{Missed, Notified, Side, Verdict};
+use super::{Answered, Case, Of, Op, id_of};
 use std::rc::Rc;
 
 /// Far beyond what any script takes.
 const SPAN_MS: u64 = 60_000;
-
-/// What a case came to.
-#[derive(Clone, Debug, Default)]
-pub struct Verdict {
-    /// Copies that were held against the answer of their time.
-    pub checks: u64,
-    pub notified: u64,
-    pub needless: u64,
-    /// By kind of query: notified, and needlessly so.
-    pub by_kind: BTreeMap<String, (u64, u64)>,
-    /// By whether the query has an order of its own or skips, and what was said to have happened.
-    pub by_effect: BTreeMap<String, (u64, u64)>,
-    /// Query and write of those that were needless.
-    pub examples: Vec<(usize, usize)>,
-    /// Queries that cannot be matched.
-    pub undecidable: u64,
-    pub missed: Vec<Missed>,
-}
-
-/// A copy that is stale, and nobody was told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missed {
-    pub query: usize,
-    /// The position it went out with, how many writes it has really seen, and how many were matched.
-    pub position: usize,
-    pub seen: usize,
-    pub matched: usize,
-}
 
 struct Ticket {
     from: usize,
@@ -64,7 +37,7 @@ struct Tried {
     resource: Resource,
     /// The answers, by number of writes.
     answers: Rc<Vec<Option<Answered>>>,
-    kind: String,
+    kind: (Side, String),
     tickets: VecDeque<Ticket>,
     copies: Vec<Copy>,
     class: &'static str,
@@ -99,7 +72,9 @@ impl<'a> Judge<'a> {
             database_active_max: 10_000,
             ticket_ms: 30_000,
         });
-        registry.declare(&namespace(), case.images);
+        for of in [Of::Records, Of::Others] {
+            registry.declare(&of.namespace(), case.images);
+        }
         let mut by_key: HashMap<Key, Vec<usize>> = HashMap::new();
         let tried = |(number, watching): (usize, &super::Watching)| {
             let resource = watching.asked.resource()?;
@@ -107,7 +82,7 @@ impl<'a> Judge<'a> {
             Some(Tried {
                 resource,
                 answers: watching.answers.clone(),
-                kind: watching.asked.kind(),
+                kind: (watching.asked.side(), watching.asked.kind()),
                 class: watching.asked.class(),
                 tickets: VecDeque::new(),
                 copies: Vec::new(),
@@ -205,10 +180,12 @@ impl<'a> Judge<'a> {
         tried.tickets.pop_front();
         let position = seen.saturating_sub(back).max(from);
         if let Some(answer) = &tried.answers[seen] {
+            // Local values are read after the answer, and may have seen more writes.
+            let later = tried.answers[self.written].as_ref().unwrap_or(answer);
             let shown = Shown {
                 members: Some(&answer.members),
                 window: answer.window.clone(),
-                joined: Vec::new(),
+                joined: later.joined.clone(),
             };
             let at = Position(position as u64);
             let (resource, now) = (&tried.resource, Moment(0));
@@ -230,8 +207,9 @@ impl<'a> Judge<'a> {
             ),
             (None, Images::AfterOnly) => self.looked_up(write),
         };
+        let namespace = written.of.namespace();
         let event = ChangeEvent {
-            namespace: namespace(),
+            namespace: namespace.clone(),
             position: Position(write as u64 + 1),
             change: Change::Record {
                 id: written.id.clone(),
@@ -239,7 +217,7 @@ impl<'a> Judge<'a> {
                 after,
             },
         };
-        let collection = self.registry.collection(&namespace());
+        let collection = self.registry.collection(&namespace);
         match affected(collection, &event, Moment(0)) {
             Affected::Resources(touched) => {
                 for one in touched {
@@ -264,7 +242,8 @@ impl<'a> Judge<'a> {
             Some(after) => {
                 let id = id_of(after);
                 let later = self.case.history.writes[write..self.written].iter().rev();
-                let mut last = later.filter(|one| one.id.as_raw_bson_ref() == id);
+                let mut last =
+                    later.filter(|one| one.of == written.of && one.id.as_raw_bson_ref() == id);
                 let now = last.next().and_then(|one| one.after.as_deref());
                 Image::Later(now.cloned())
             }
@@ -285,20 +264,18 @@ impl<'a> Judge<'a> {
                 .partition(|copy| copy.position < position);
             if !stale.is_empty() {
                 let needless = stale.iter().all(|copy| bytes(copy.seen) == now);
-                self.verdict.notified += 1;
-                self.verdict.needless += u64::from(needless);
                 if needless {
                     self.verdict.examples.push((*query, position));
                 }
+                let notified = Notified {
+                    all: 1,
+                    needless: needless.into(),
+                };
                 let verdict = &mut self.verdict;
-                let by_effect = format!("{} {effect:?}", tried.class);
-                for tally in [
-                    verdict.by_kind.entry(tried.kind.clone()).or_default(),
-                    verdict.by_effect.entry(by_effect).or_default(),
-                ] {
-                    tally.0 += 1;
-                    tally.1 += u64::from(needless);
-                }
+                let effect = format!("{} {effect:?}", tried.class);
+                let kind = tried.kind.clone();
+                verdict.by_kind.entry(kind).or_default().add(notified);
+                verdict.by_effect.entry(effect).or_default().add(notified);
             }
             tried.copies = kept;
         }

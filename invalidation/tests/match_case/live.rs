@@ -7,7 +7,7 @@ use freshet_core::time::Moment;
 use freshet_invalidation::View;
 use freshet_invalidation::matcher::live::{Event, EventKind, LiveWindow, Step};
 
-use super::{Case, Found, Watching};
+use super::{Case, Found, Of, Watching};
 use bson::RawDocumentBuf;
 
 /// What it came to.
@@ -121,6 +121,9 @@ fn wrong(
         let end = writes.len().min(start + lag);
         for written in &writes[start..end] {
             client.now += STEP_MS;
+            if written.of == Of::Others {
+                continue;
+            }
             let after = written.after.as_deref();
             let matching = after.filter(|document| predicate.matches(document));
             let id = written.id.as_raw_bson_ref();

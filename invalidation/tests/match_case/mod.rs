@@ -6,8 +6,11 @@
 #![allow(dead_code, unreachable_pub)] // each program that includes it uses a part
 
 pub mod judge;
+pub mod kept;
 pub mod live;
+mod pipeline;
 pub mod text;
+pub mod verdict;
 
 use std::rc::Rc;
 
@@ -15,9 +18,12 @@ use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use freshet_core::change::Image;
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
-use freshet_core::query::{CountQuery, Filter, Projection, Query, Sort, View};
+use freshet_core::query::{AggregateQuery, CountQuery, Filter, Projection, Query, Sort, View};
 use freshet_core::value::id::RecordId;
 use freshet_invalidation::{Images, LOOK_AHEAD, Resource, Watch, Watched, Window};
+
+pub use pipeline::Computed;
+use verdict::Side;
 
 /// A case.
 #[derive(Clone, Debug)]
@@ -61,6 +67,8 @@ pub enum What {
     },
     /// How many there are.
     Count,
+    /// What these stages make of them.
+    Aggregate { stages: Vec<RawDocumentBuf> },
 }
 
 /// What the database found.
@@ -70,20 +78,48 @@ pub enum Found {
     Records(Rc<Vec<Rc<RawDocumentBuf>>>),
     /// So many.
     Count(u64),
+    /// What a pipeline makes of them.
+    Computed(Rc<Computed>),
     /// It refused.
     Refused,
+}
+
+/// A collection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Of {
+    /// The one that is asked.
+    #[default]
+    Records,
+    /// The one that joins look records up in.
+    Others,
+}
+
+impl Of {
+    pub fn name(self) -> &'static str {
+        match self {
+            Of::Records => "records",
+            Of::Others => "others",
+        }
+    }
+
+    pub fn namespace(self) -> Namespace {
+        Namespace::new("fuzz", self.name()).expect("a valid name")
+    }
 }
 
 /// What was written.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     pub before: Vec<Rc<RawDocumentBuf>>,
+    /// The same of the other collection.
+    pub others: Vec<Rc<RawDocumentBuf>>,
     pub writes: Vec<Written>,
 }
 
 /// One write and its event.
 #[derive(Clone, Debug)]
 pub struct Written {
+    pub of: Of,
     pub id: RawBson,
     pub before: Option<Rc<RawDocumentBuf>>,
     pub after: Option<Rc<RawDocumentBuf>>,
@@ -113,7 +149,7 @@ pub enum Op {
 }
 
 pub fn namespace() -> Namespace {
-    Namespace::new("fuzz", "records").expect("a valid name")
+    Of::Records.namespace()
 }
 
 /// An `_id` as bytes: what a state is kept by.
@@ -131,7 +167,7 @@ impl Asked {
         Filter::parse(&self.filter).ok()
     }
 
-    /// The query, unless it is a count.
+    /// The query, if it is for a page.
     pub fn query(&self) -> Option<Query> {
         let What::Page {
             sort,
@@ -159,6 +195,9 @@ impl Asked {
 
     /// As the gateway watches it.
     pub fn resource(&self) -> Option<Resource> {
+        if matches!(self.what, What::Aggregate { .. }) {
+            return pipeline::resource(&self.aggregate()?);
+        }
         let Some(query) = self.query() else {
             let count = CountQuery {
                 namespace: namespace(),
@@ -192,15 +231,19 @@ impl Asked {
 
     /// What kind of query it is, in a word: what figures are broken down by.
     pub fn kind(&self) -> String {
-        let What::Page {
-            sort,
-            skip,
-            fields,
-            ids,
-            ..
-        } = &self.what
-        else {
-            return "count".to_owned();
+        let (sort, skip, fields, ids) = match &self.what {
+            What::Page {
+                sort,
+                skip,
+                fields,
+                ids,
+                ..
+            } => (sort, skip, fields, ids),
+            What::Count => return "count".to_owned(),
+            What::Aggregate { .. } => {
+                let query = self.aggregate();
+                return query.as_ref().map(pipeline::kind).unwrap_or_default();
+            }
         };
         let mut kind = if self.is_sorted() {
             "sorted"
@@ -227,8 +270,21 @@ impl Asked {
     pub fn class(&self) -> &'static str {
         match &self.what {
             What::Count => "count",
+            What::Aggregate { .. } if self.side() == Side::Join => "join",
+            What::Aggregate { .. } => "aggregate",
             What::Page { skip, .. } if *skip > 0 => "skip",
             What::Page { .. } => "page",
+        }
+    }
+
+    /// What its figures are counted with.
+    pub fn side(&self) -> Side {
+        let joins = |query: AggregateQuery| !query.pipeline.lookups().is_empty();
+        match &self.what {
+            What::Aggregate { .. } if self.aggregate().is_some_and(joins) => Side::Join,
+            What::Aggregate { .. } => Side::Aggregate,
+            _ if self.is_sorted() => Side::Sorted,
+            _ => Side::Unsorted,
         }
     }
 
@@ -252,6 +308,8 @@ pub struct Answered {
     pub bytes: Vec<u8>,
     pub members: Vec<Key>,
     pub window: Window,
+    /// Of each join the local values that were looked for.
+    pub joined: Vec<Option<Vec<RawBson>>>,
 }
 
 impl Watching {
@@ -263,6 +321,7 @@ impl Watching {
                 ..Answered::default()
             }),
             (Found::Records(all), Some(query)) => answered(query, all),
+            (Found::Computed(computed), None) => computed.answered(),
             // The database refused.
             _ => None,
         });
@@ -311,5 +370,6 @@ fn answered(query: &Query, all: &[Rc<RawDocumentBuf>]) -> Option<Answered> {
             query.effective_skip() > 0,
             &query.sort.pattern(),
         ),
+        joined: Vec::new(),
     })
 }

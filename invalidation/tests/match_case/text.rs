@@ -8,18 +8,26 @@ use freshet_core::value::ejson::{self, Mode};
 use freshet_invalidation::Images;
 use serde_json::{Value, json};
 
-use super::{Asked, Case, Found, History, Op, Watching, What, Written, id_of};
+use super::{Asked, Case, Computed, Found, History, Of, Op, Watching, What, Written, id_of};
 
 /// Writes a case.
 pub fn write(case: &Case) -> Value {
-    json!({
+    let mut text = json!({
         "images": match case.images { Images::Both => "both", Images::AfterOnly => "after_only" },
         "members_max": case.members_max,
-        "before": case.history.before.iter().map(|one| document(one)).collect::<Vec<_>>(),
+        "before": documents(&case.history.before),
         "writes": case.history.writes.iter().map(written).collect::<Vec<_>>(),
         "queries": case.queries.iter().map(watching).collect::<Vec<_>>(),
         "script": case.script.iter().map(op).collect::<Vec<_>>(),
-    })
+    });
+    if !case.history.others.is_empty() {
+        text["others"] = documents(&case.history.others);
+    }
+    text
+}
+
+fn documents<D: std::ops::Deref<Target = RawDocumentBuf>>(all: &[D]) -> Value {
+    all.iter().map(|one| document(one)).collect()
 }
 
 fn document(document: &RawDocument) -> Value {
@@ -36,7 +44,11 @@ fn value(value: &RawBson) -> Value {
 
 fn written(written: &Written) -> Value {
     let optional = |one: &Option<Rc<RawDocumentBuf>>| one.as_ref().map(|one| document(one));
-    json!({ "id": value(&written.id), "before": optional(&written.before), "after": optional(&written.after) })
+    let mut text = json!({ "id": value(&written.id), "before": optional(&written.before), "after": optional(&written.after) });
+    if written.of == Of::Others {
+        text["of"] = json!(Of::Others.name());
+    }
+    text
 }
 
 fn watching(watching: &Watching) -> Value {
@@ -46,22 +58,32 @@ fn watching(watching: &Watching) -> Value {
             Value::Array(ids.collect())
         }
         Found::Count(count) => json!(count),
+        Found::Computed(computed) => json!({
+            "documents": computed.documents.iter().map(|one| document(one)).collect::<Vec<_>>(),
+            "joined": computed.joined.iter().map(|one| one.as_ref().map(|all| all.iter().map(value).collect::<Vec<_>>())).collect::<Vec<_>>(),
+            "renewal": computed.renewal.as_ref().map(|one| document(one)),
+        }),
         Found::Refused => json!("refused"),
     };
     let mut object = json!({
         "filter": document(&watching.asked.filter),
         "found": watching.found.iter().map(found).collect::<Vec<_>>(),
     });
-    if let What::Page {
-        sort,
-        skip,
-        limit,
-        fields,
-        ids,
-    } = &watching.asked.what
-    {
-        object["page"] =
-            json!({ "sort": sort, "skip": skip, "limit": limit, "fields": fields, "ids": ids });
+    match &watching.asked.what {
+        What::Page {
+            sort,
+            skip,
+            limit,
+            fields,
+            ids,
+        } => {
+            object["page"] =
+                json!({ "sort": sort, "skip": skip, "limit": limit, "fields": fields, "ids": ids });
+        }
+        What::Aggregate { stages } => {
+            object["pipeline"] = stages.iter().map(|stage| document(stage)).collect();
+        }
+        What::Count => {}
     }
     object
 }
@@ -81,9 +103,13 @@ fn op(op: &Op) -> Value {
 
 /// Reads a case; `None`: it is none.
 pub fn parse(text: &Value) -> Option<Case> {
-    let before = text["before"].as_array()?.iter().map(parse_document);
+    let shared = |documents: &Value| Some(parse_documents(documents)?.map(Rc::new).collect());
     let history = History {
-        before: before.collect::<Option<_>>()?,
+        before: shared(&text["before"])?,
+        others: match &text["others"] {
+            Value::Null => Vec::new(),
+            others => shared(others)?,
+        },
         writes: text["writes"]
             .as_array()?
             .iter()
@@ -110,21 +136,37 @@ pub fn parse(text: &Value) -> Option<Case> {
     })
 }
 
-fn parse_document(text: &Value) -> Option<Rc<RawDocumentBuf>> {
-    ejson::parse_document(text.to_string().as_bytes())
-        .ok()
-        .map(Rc::new)
+fn parse_document(text: &Value) -> Option<RawDocumentBuf> {
+    ejson::parse_document(text.to_string().as_bytes()).ok()
+}
+
+fn parse_documents(text: &Value) -> Option<std::vec::IntoIter<RawDocumentBuf>> {
+    let all = text.as_array()?.iter().map(parse_document);
+    Some(all.collect::<Option<Vec<_>>>()?.into_iter())
+}
+
+fn parse_value(text: &Value) -> Option<RawBson> {
+    ejson::parse_value(text.to_string().as_bytes()).ok()
+}
+
+/// What may be missing.
+fn parse_optional<T>(text: &Value, parse: impl Fn(&Value) -> Option<T>) -> Option<Option<T>> {
+    match text {
+        Value::Null => Some(None),
+        text => parse(text).map(Some),
+    }
 }
 
 fn parse_written(text: &Value) -> Option<Written> {
-    let optional = |text: &Value| match text {
-        Value::Null => Some(None),
-        text => parse_document(text).map(Some),
-    };
+    let shared = |text: &Value| parse_document(text).map(Rc::new);
     Some(Written {
-        id: ejson::parse_value(text["id"].to_string().as_bytes()).ok()?,
-        before: optional(&text["before"])?,
-        after: optional(&text["after"])?,
+        of: match text["of"].is_null() {
+            true => Of::Records,
+            false => Of::Others,
+        },
+        id: parse_value(&text["id"])?,
+        before: parse_optional(&text["before"], shared)?,
+        after: parse_optional(&text["after"], shared)?,
         images: None,
     })
 }
@@ -139,6 +181,7 @@ fn states(history: &History) -> Vec<State> {
     for written in &history.writes {
         let id = value(&written.id).to_string();
         match &written.after {
+            _ if written.of == Of::Others => {}
             Some(after) => drop(state.insert(id, after.clone())),
             None => drop(state.remove(&id)),
         }
@@ -148,10 +191,12 @@ fn states(history: &History) -> Vec<State> {
 }
 
 fn parse_watching(text: &Value, states: &[State]) -> Option<Watching> {
-    let page = &text["page"];
-    let what = match page {
-        Value::Null => What::Count,
-        page => What::Page {
+    let what = match (&text["page"], &text["pipeline"]) {
+        (Value::Null, Value::Null) => What::Count,
+        (Value::Null, stages) => What::Aggregate {
+            stages: parse_documents(stages)?.collect(),
+        },
+        (page, _) => What::Page {
             sort: page["sort"].as_str()?.to_owned(),
             skip: u32::try_from(page["skip"].as_u64()?).ok()?,
             limit: u32::try_from(page["limit"].as_u64()?).ok()?,
@@ -165,15 +210,28 @@ fn parse_watching(text: &Value, states: &[State]) -> Option<Watching> {
             Some(Found::Records(Rc::new(records.collect::<Option<_>>()?)))
         }
         Value::Number(count) => count.as_u64().map(Found::Count),
+        Value::Object(_) => parse_computed(found).map(|one| Found::Computed(Rc::new(one))),
         _ => Some(Found::Refused),
     };
     let all = text["found"].as_array()?.iter().zip(states);
     let asked = Asked {
-        filter: (*parse_document(&text["filter"])?).clone(),
+        filter: parse_document(&text["filter"])?,
         what,
     };
     let found = all.map(found).collect::<Option<_>>()?;
     Some(Watching::new(asked, Rc::new(found)))
+}
+
+fn parse_computed(text: &Value) -> Option<Computed> {
+    let values = |text: &Value| text.as_array()?.iter().map(parse_value).collect();
+    let joined = text["joined"].as_array()?.iter();
+    Some(Computed {
+        documents: parse_documents(&text["documents"])?.collect(),
+        joined: joined
+            .map(|one| parse_optional(one, values))
+            .collect::<Option<_>>()?,
+        renewal: parse_optional(&text["renewal"], parse_document)?,
+    })
 }
 
 fn parse_op(text: &Value) -> Option<Op> {

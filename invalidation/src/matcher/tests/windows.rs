@@ -20,6 +20,7 @@ fn windowed(registry: &mut Registry, resource: &Resource, first: Option<i32>) {
             last: key(3, 30),
             beyond: [Some(digest_of_key(&key(7, 40).values())), None],
         }),
+        places: Vec::new(),
     };
     registry.declare(&namespace(), Images::Both);
     registry.begin(resource, Moment(0)).expect("room");
@@ -169,4 +170,87 @@ fn a_read_under_way_has_no_window_yet() {
     registry.begin(&resource, Moment(0)).expect("room");
     let beyond = change(5, Absent, Known(at(35)));
     assert_eq!(touched(&mut registry, &beyond), [("q".to_owned(), Add)]);
+}
+
+/// A page of references to records that are there, each named by its x.
+fn references(sort: &str, limit: usize, skips: bool, documents: &[i32]) -> Registry {
+    let mut registry = registry();
+    let sort = Sort::parse(sort).expect("a sort");
+    let pattern = sort.pattern();
+    let resource = Resource {
+        watched: Watched::Query(Watch::ids(Filter::all(), sort, skips)),
+        ..query("ids", None, skips)
+    };
+    registry.declare(&namespace(), Images::Both);
+    registry.begin(&resource, Moment(0)).expect("room");
+    let found: Vec<_> = documents
+        .iter()
+        .map(|x| raw(doc! {"_id": *x, "x": *x}))
+        .collect();
+    let shown = Shown {
+        members: None,
+        window: Window::of(found.iter().map(|one| &**one), limit, skips, &pattern),
+        joined: Vec::new(),
+    };
+    assert!(registry.settle(&resource, shown, Position(1), 60_000, Moment(0)));
+    registry.release(&resource, Moment(0));
+    registry
+}
+
+/// Record `id` moves.
+fn moves(position: u64, id: i32, before: i32, after: i32) -> ChangeEvent {
+    let image = |x: i32| Known(raw(doc! {"_id": id, "x": x}));
+    ChangeEvent {
+        namespace: namespace(),
+        position: Position(position),
+        change: Change::Record {
+            id: RawBson::Int32(id),
+            before: image(before),
+            after: image(after),
+        },
+    }
+}
+
+#[test]
+fn a_move_between_neighbours_leaves_references_as_they_are() {
+    let up = [10, 20, 30];
+    let down = [30, 20, 10];
+    // Order, limit, skips, what is there; who moves from where to where, one after the other; whether the last counts.
+    type Case<'a> = (&'a str, usize, bool, &'a [i32], &'a [(i32, i32, i32)], bool);
+    let table: [Case<'_>; 13] = [
+        ("x", 5, false, &up, &[(20, 20, 25)], false),
+        ("-x", 5, false, &down, &[(20, 20, 25)], false),
+        // Where the order ties, the _id decides.
+        ("x", 5, false, &up, &[(20, 20, 30)], false),
+        ("x", 5, false, &up, &[(20, 20, 10)], false),
+        ("x", 5, false, &up, &[(30, 30, 20), (20, 20, 21)], true),
+        ("x", 5, false, &up, &[(20, 20, 35)], true),
+        ("x", 5, false, &up, &[(30, 30, 99)], false),
+        ("x", 5, false, &up, &[(10, 10, -5)], false),
+        // Followed: what it passes is where it is now.
+        ("x", 5, false, &up, &[(20, 20, 25), (10, 10, 22)], false),
+        ("x", 5, false, &up, &[(20, 20, 12), (10, 10, 15)], true),
+        // The cursor of the next page names the last record.
+        ("x", 2, false, &up, &[(20, 20, 15)], true),
+        ("x", 2, false, &up, &[(10, 10, 15)], false),
+        // What was skipped may be in front of the first.
+        ("x", 5, true, &up, &[(10, 10, 5)], true),
+    ];
+    for (sort, limit, skips, there, all, counts) in table {
+        let mut registry = references(sort, limit, skips, there);
+        for (at, (id, before, after)) in (2..).zip(all) {
+            let touched = of_queries(&mut registry, &moves(at, *id, *before, *after));
+            let is_last = at as usize == all.len() + 1;
+            assert_eq!(touched > 0, is_last && counts, "{sort} {limit} {all:?}");
+        }
+    }
+}
+
+#[test]
+fn of_a_record_whose_place_is_not_known_every_move_counts() {
+    let many: Vec<i32> = (0..40).map(|n| n * 10).collect();
+    let mut registry = references("x", 100, false, &many);
+    assert_eq!(of_queries(&mut registry, &moves(2, 20, 20, 25)), 1);
+    let mut registry = references("x", 100, false, &[10, 20, 30]);
+    assert_eq!(of_queries(&mut registry, &moves(2, 20, 21, 22)), 1);
 }
