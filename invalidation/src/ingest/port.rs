@@ -36,6 +36,16 @@ pub struct Batch {
     pub resume: Option<Vec<u8>>,
 }
 
+impl Batch {
+    /// What happened after this.
+    pub fn follow_with(&mut self, more: Batch) {
+        self.events.extend(more.events);
+        self.through = self.through.max(more.through);
+        self.watermark = more.watermark.or(self.watermark);
+        self.resume = more.resume.or(self.resume.take());
+    }
+}
+
 /// Every write at or before `position` was delivered, and at `as_of` there was no acknowledged write
 /// beyond it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

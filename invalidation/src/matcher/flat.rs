@@ -2,6 +2,7 @@
 //! caches, and every pointer that is followed waits for the memory.
 
 use freshet_core::predicate::Expr;
+use smallvec::SmallVec;
 
 use super::atoms::AtomId;
 
@@ -45,11 +46,11 @@ impl Token {
 
 impl Flat {
     pub(super) fn of(expr: &Expr<AtomId>) -> Flat {
-        let mut tokens = Vec::new();
+        let mut tokens = SmallVec::new();
         write(expr, &mut tokens);
         match tokens[..] {
             [one] => Flat::One(one),
-            _ => Flat::Tree(tokens.into()),
+            _ => Flat::Tree(tokens[..].into()),
         }
     }
 
@@ -82,7 +83,7 @@ impl Flat {
     }
 }
 
-fn write(expr: &Expr<AtomId>, tokens: &mut Vec<Token>) {
+fn write(expr: &Expr<AtomId>, tokens: &mut SmallVec<[Token; 16]>) {
     let (kind, of) = match expr {
         Expr::Is(id) => return tokens.push(Token::new(IS, *id as usize)),
         Expr::Not(id) => return tokens.push(Token::new(NOT, *id as usize)),

@@ -14,7 +14,7 @@ use freshet_core::sketch::Epoch;
 use freshet_core::time::Position;
 use tracing::{error, warn};
 
-use super::Inner;
+use super::{Inner, Progress};
 use crate::effect::{Effects, Plan, plan};
 use crate::ingest::port::Batch;
 use crate::matcher::{Affected, Notification, affected};
@@ -23,21 +23,48 @@ use crate::registry::Retiring;
 use crate::sketch::port::{Report, SketchError, Write};
 
 impl Inner {
-    /// Gives a batch its effects and moves the watermark.
+    /// Gives a batch its effects. The watermark moves once purges are noted: see [`Inner::report_progress`].
     pub(super) async fn apply(&self, batch: Batch) {
+        let losses = self.state.lock().losses;
         let plan = self.match_all(&batch);
         self.carry_out(plan).await;
-        self.note_purges().await;
         // Last: who follows a query may read what it shows through caches.
         self.live.deliver(&batch);
         if let Some(watermark) = batch.watermark {
-            let mut state = self.state.lock();
-            state.watermark = Some(watermark);
-            state.repeated &= state.taken_up >= Some(watermark.as_of);
-            drop(state);
             self.observe(watermark.position);
         }
-        self.report(batch.resume.as_deref()).await;
+        self.progress.send_modify(|progress| {
+            let earlier = progress.take().filter(|earlier| earlier.losses == losses);
+            let (watermark, resume) = earlier.map_or((None, None), |e| (e.watermark, e.resume));
+            *progress = Some(Progress {
+                losses,
+                watermark: batch.watermark.or(watermark),
+                resume: batch.resume.or(resume),
+            });
+        });
+    }
+
+    /// Tells the sketch how far this process is, beside the matching of what comes next. What several batches came to is
+    /// told at once.
+    pub(super) async fn report_progress(&self) {
+        let mut news = self.progress.subscribe();
+        while news.changed().await.is_ok() {
+            let progress = news.borrow_and_update().clone();
+            let Some(progress) = progress else { continue };
+            self.note_purges().await;
+            self.advance(&progress);
+            self.report(progress.resume.as_deref()).await;
+        }
+    }
+
+    fn advance(&self, progress: &Progress) {
+        let mut state = self.state.lock();
+        if let Some(watermark) = progress.watermark
+            && state.losses == progress.losses
+        {
+            state.watermark = Some(watermark);
+            state.repeated &= state.taken_up >= Some(watermark.as_of);
+        }
     }
 
     fn match_all(&self, batch: &Batch) -> Plan {

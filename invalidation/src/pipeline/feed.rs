@@ -1,15 +1,18 @@
 //! The loops: changes in, confirmations back.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use freshet_core::name::Namespace;
 use freshet_core::time::Moment;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::{error, info, warn};
 
 use super::{Connect, Inner};
-use crate::ingest::port::SourceError;
+use crate::ingest::port::{Batch, Source, SourceError};
 use crate::purge::{Confirmed, Target};
 use crate::sketch::port::{Earlier, Opened, Purged, Start};
 
@@ -18,44 +21,73 @@ const CONFIRMATIONS_MAX: usize = 64;
 /// How often the active list is swept, milliseconds.
 const SWEEP_MS: u64 = 1_000;
 
-/// Runs the pipeline until `stop`.
-pub(super) async fn run(inner: &Inner, start: Start, connect: Connect, stop: CancellationToken) {
+/// Batches that are fetched ahead of what is matched.
+const BATCHES_AHEAD: usize = 2;
+/// Changes that are given their effects at once, about.
+const EVENTS_AT_ONCE_MAX: usize = 1_000;
+
+/// Runs the pipeline until `stop`: four tasks, so that the next changes are fetched, those at hand matched, the last ones'
+/// progress reported, and edges purged, at the same time.
+pub(super) async fn run(
+    inner: &Arc<Inner>,
+    start: Start,
+    connect: Connect,
+    stop: CancellationToken,
+) {
     let (confirmed, confirmations) = mpsc::channel(CONFIRMATIONS_MAX);
-    let changes = async {
-        tokio::select! {
-            () = take_in(inner, start, connect) => {}
-            () = stop.cancelled() => {}
+    let of = || Arc::clone(inner);
+    let (taking, confirming, reporting, purging) = (of(), of(), of(), of());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(until(stop.clone(), async move {
+        take_in(&taking, start, connect).await;
+    }));
+    tasks.spawn(until(stop.clone(), async move {
+        confirm(&confirming, confirmations).await;
+    }));
+    tasks.spawn(until(stop.clone(), async move {
+        reporting.report_progress().await;
+    }));
+    tasks.spawn(async move { purging.outbox.run(confirmed, stop).await });
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            error!(%error, "a part of the pipeline failed");
         }
-    };
-    let purges = inner.outbox.run(confirmed, stop.clone());
-    let confirming = async {
-        tokio::select! {
-            () = confirm(inner, confirmations) => {}
-            () = stop.cancelled() => {}
-        }
-    };
-    tokio::join!(changes, purges, confirming);
+    }
     info!("the pipeline stopped");
 }
 
-async fn take_in(inner: &Inner, start: Start, connect: Connect) {
-    let mut source = connect(take_up(inner, start).await);
+async fn until(stop: CancellationToken, work: impl Future<Output = ()>) {
+    tokio::select! {
+        () = work => {}
+        () = stop.cancelled() => {}
+    }
+}
+
+async fn take_in(inner: &Arc<Inner>, start: Start, connect: Connect) {
+    let source = connect(take_up(inner, start).await);
+    let (fetched, mut batches) = mpsc::channel(BATCHES_AHEAD);
+    let _fetching = AbortOnDropHandle::new(tokio::spawn(fetch(Arc::clone(inner), source, fetched)));
     let mut swept = inner.clock.now();
-    let mut failures = 0;
+    let (mut interrupted, mut ahead) = (false, None);
     loop {
-        match source.next().await {
+        let next = match ahead.take() {
+            Some(next) => Some(next),
+            None => batches.recv().await,
+        };
+        let Some(next) = next else { return };
+        match next {
             Ok(batch) => {
-                failures = 0;
+                interrupted = false;
+                let batch = with_more(batch, &mut batches, &mut ahead);
                 inner.apply(batch).await;
                 inner.state.lock().feed = true;
             }
             Err(SourceError::Unavailable(why)) => {
-                failures += 1;
-                if failures == 1 {
+                if !interrupted {
                     warn!(why, "the change feed is interrupted");
                 }
+                interrupted = true;
                 inner.state.lock().feed = false;
-                inner.pause(failures).await;
             }
             Err(SourceError::Gap(why)) => {
                 warn!(why, "changes were lost: everything counts as stale");
@@ -64,7 +96,49 @@ async fn take_in(inner: &Inner, start: Start, connect: Connect) {
         }
         swept = sweep(inner, swept).await;
         inner.metrics.status(&inner.status());
+        inner.metrics.edges(&inner.outbox.edges());
     }
+}
+
+/// Fetches what happens, until nobody takes it.
+async fn fetch(
+    inner: Arc<Inner>,
+    mut source: Box<dyn Source>,
+    fetched: mpsc::Sender<Result<Batch, SourceError>>,
+) {
+    let mut failures = 0;
+    loop {
+        let next = source.next().await;
+        failures = match next {
+            Err(SourceError::Unavailable(_)) => failures + 1,
+            _ => 0,
+        };
+        if fetched.send(next).await.is_err() {
+            return;
+        }
+        if failures > 0 {
+            inner.pause(failures).await;
+        }
+    }
+}
+
+/// A batch, with those after it that are there already: under load many changes share the effects' round trips.
+fn with_more(
+    mut batch: Batch,
+    batches: &mut mpsc::Receiver<Result<Batch, SourceError>>,
+    ahead: &mut Option<Result<Batch, SourceError>>,
+) -> Batch {
+    while batch.events.len() < EVENTS_AT_ONCE_MAX {
+        match batches.try_recv() {
+            Ok(Ok(more)) => batch.follow_with(more),
+            Ok(other) => {
+                *ahead = Some(other);
+                break;
+            }
+            Err(_) => break,
+        }
+    }
+    batch
 }
 
 /// Opens the sketch, for as long as it takes, and takes up what it kept. Answers where the feed resumes.
@@ -141,6 +215,7 @@ async fn lose(inner: &Inner) {
         let mut state = inner.state.lock();
         state.feed = false;
         state.watermark = None;
+        state.losses += 1;
     }
     inner.registry.lock().reshape();
     inner.live.lose();

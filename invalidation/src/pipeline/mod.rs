@@ -21,11 +21,12 @@ use freshet_core::time::{Clock, Moment, Position};
 use freshet_core::ttl::Estimator;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry as MetricRegistry;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::snapshots::Snapshots;
 use self::state::State;
-use crate::ingest::port::Source;
+use crate::ingest::port::{Source, Watermark};
 use crate::live::Live;
 use crate::matcher::Shown;
 use crate::purge::ledger::Ledger;
@@ -80,8 +81,18 @@ struct Inner {
     state: Mutex<State>,
     snapshots: Snapshots,
     live: Arc<Live>,
+    /// What was matched and has its effects.
+    progress: watch::Sender<Option<Progress>>,
     position: AtomicU64,
     metrics: Metrics,
+}
+
+/// How far the effects of changes are carried out.
+#[derive(Clone)]
+struct Progress {
+    losses: u64,
+    watermark: Option<Watermark>,
+    resume: Option<Vec<u8>>,
 }
 
 impl Pipeline {
@@ -102,6 +113,7 @@ impl Pipeline {
                 state: Mutex::new(State::default()),
                 snapshots: Snapshots::new(settings.snapshot_ms),
                 live: Arc::default(),
+                progress: watch::Sender::new(None),
                 position: AtomicU64::new(0),
                 metrics: Metrics::default(),
                 settings,

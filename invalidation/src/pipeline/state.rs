@@ -20,6 +20,8 @@ pub(super) struct State {
     pub(super) watermark: Option<Watermark>,
     /// Shared caches may hold what an earlier life of the sketch did not purge, at most until then.
     pub(super) suspect_until: Option<Moment>,
+    /// How often changes were lost: what was matched before says nothing after.
+    pub(super) losses: u64,
     /// When an earlier life's state was taken up, and whether the changes that come may be ones that it had begun with.
     pub(super) taken_up: Option<Moment>,
     pub(super) repeated: bool,
