@@ -161,7 +161,6 @@ impl Metrics {
     #[allow(clippy::cast_possible_wrap, clippy::cast_precision_loss)]
     pub(crate) fn snapshot(&self, snapshot: &Snapshot) {
         self.stale_keys.set(snapshot.stale_keys as i64);
-        self.saturated.set(i64::from(snapshot.saturated));
         let ones: u32 = snapshot.bits.iter().map(|byte| byte.count_ones()).sum();
         self.fill_ratio
             .set(f64::from(ones) / f64::from(snapshot.m.max(1)));
@@ -174,7 +173,8 @@ impl Metrics {
 
     #[allow(clippy::cast_possible_wrap, clippy::cast_precision_loss)]
     pub(crate) fn status(&self, status: &Status) {
-        self.live.set(i64::from(status.live));
+        self.live.set(i64::from(status.live && status.sketch));
+        self.saturated.set(i64::from(status.saturated));
         self.active.set(status.active_queries as i64);
         self.residual.set(status.coverage.residual as i64);
         self.atoms.set(status.coverage.atoms as i64);

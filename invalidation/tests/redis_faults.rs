@@ -58,6 +58,20 @@ async fn d16_c16_a_server_that_hangs_is_given_up_in_time_and_nothing_is_skipped(
         stage.pipeline.begin(record(1)).expect_err("no"),
         NotCached::SketchUnavailable
     );
+    let mut registry = prometheus_client::registry::Registry::default();
+    stage.pipeline.register(&mut registry);
+    stage.pipeline.refresh_metrics().await;
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).expect("encodes");
+    for now in [
+        "freshet_invalidation_live 0",
+        "freshet_invalidation_saturated 1",
+    ] {
+        assert!(
+            text.contains(now),
+            "the alarm goes while nothing moves: {text}"
+        );
+    }
     let header = stage.header().await;
     assert!(
         header.saturated && header.age_ms == u32::MAX,

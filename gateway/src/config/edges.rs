@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 use super::reader::Reader;
 use super::units::choice;
@@ -92,6 +92,9 @@ impl Edge {
             "The most keys in one call of a webhook, 1 to 10000; without it 256.",
         );
         let coalesce = r.optional("coalesce", "How long purges wait for others to go with them, at most 30s; without it what the kind of cache allows (2ms for Varnish, 50ms for Fastly and webhooks, 250ms for Cloudflare, 1s for Akamai).");
+        // An empty one is none.
+        let filled = |id: Option<String>| id.filter(|id| !id.is_empty());
+        let (service, zone) = (filled(service), filled(zone));
         let given = [
             ("service", service.is_some(), EdgeKind::Fastly),
             ("zone", zone.is_some(), EdgeKind::Cloudflare),
@@ -127,13 +130,11 @@ impl Edge {
             r.wrong("urls", "`urls` must name one API for this kind of edge");
         }
         for url in &self.urls {
-            let parsed = url.parse::<http::Uri>().ok();
-            if parsed.is_none_or(|uri| uri.host().is_none() || uri.scheme().is_none()) {
-                r.wrong(
-                    "urls",
-                    format!("{url:?} is not a URL such as \"http://127.0.0.1:6081\""),
-                );
-            }
+            check_url(r, url);
+        }
+        let secret = self.secret.as_ref().map(ExposeSecret::expose_secret);
+        if secret.is_some_and(|secret| secret.chars().any(char::is_control)) {
+            r.wrong("secret", "`secret` must be one line of text");
         }
         if self.kind != EdgeKind::Varnish && self.secret.is_none() {
             r.wrong("secret", "`secret` is missing: this kind of edge needs one");
@@ -153,6 +154,24 @@ impl Edge {
         if self.coalesce.is_some_and(|wait| wait > COALESCE_MAX) {
             r.wrong("coalesce", "`coalesce` must be at most 30s");
         }
+    }
+}
+
+fn check_url(r: &mut Reader<'_>, url: &str) {
+    let parsed = url.parse::<http::Uri>().ok();
+    let is_http = parsed.as_ref().is_some_and(|uri| {
+        uri.host().is_some() && matches!(uri.scheme_str(), Some("http" | "https"))
+    });
+    if !is_http {
+        let wrong = format!("{url:?} is not a URL such as \"http://127.0.0.1:6081\"");
+        return r.wrong("urls", wrong);
+    }
+    if url.contains(['@', '#']) {
+        // Not quoted: it may hold a password.
+        r.wrong(
+            "urls",
+            "a URL in `urls` must have no user, password or fragment",
+        );
     }
 }
 

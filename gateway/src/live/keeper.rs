@@ -56,6 +56,8 @@ struct Keeper<'a> {
     last_read: Moment,
     /// Changes were lost: what is read next is a new beginning.
     begins_again: bool,
+    /// The database refuses the query as the data is now.
+    refused: bool,
 }
 
 /// Keeps an answer until nobody follows it any more.
@@ -121,13 +123,14 @@ impl<'a> Keeper<'a> {
             seen: read.position,
             last_read: now,
             begins_again: false,
+            refused: false,
         })
     }
 
     async fn run(&mut self, joining: &mut mpsc::Receiver<Joining>) {
         let mut look = tokio::time::interval(LOOK);
         let mut followed = self.app.clock.now();
-        loop {
+        while !self.refused {
             tokio::select! {
                 one = joining.recv() => match one {
                     Some(one) => self.join(one),
@@ -228,10 +231,24 @@ impl<'a> Keeper<'a> {
         }
     }
 
+    /// What is shown may be stale from now on: followers are told, once. A query that is refused ends, and whoever comes
+    /// back hears why.
     fn failed(&mut self, problem: &Problem) {
-        let internal = problem.internal.as_deref().unwrap_or("");
-        tracing::warn!(detail = %problem.detail, internal, "a live query could not be read");
+        self.refused = problem.kind == Kind::Malformed;
         self.read_at = Some(self.app.clock.now().after_ms(RETRY_MS));
+        if self.begins_again && !self.refused {
+            return;
+        }
+        self.begins_again = true;
+        let internal = problem.internal.as_deref().unwrap_or("");
+        tracing::warn!(detail = %problem.detail, internal, "a live query cannot be read");
+        let reason = match self.refused {
+            true => "refused",
+            false => "unavailable",
+        };
+        let position = self.channel.position();
+        self.channel
+            .send(position, [frame::resync(position, reason)]);
     }
 }
 

@@ -38,7 +38,11 @@ pub async fn reply(app: &App, operation: Operation, params: &Params) -> Result<R
             let text = HeaderValue::from_static(
                 "application/openmetrics-text; version=1.0.0; charset=utf-8",
             );
-            Ok(respond::private_body(StatusCode::OK, text, metrics(app)))
+            Ok(respond::private_body(
+                StatusCode::OK,
+                text,
+                metrics(app).await,
+            ))
         }
         Operation::OpenApi => Ok(respond::private_body(StatusCode::OK, json, OPENAPI)),
         Operation::Landing if app.activity.is_some() => {
@@ -126,7 +130,8 @@ fn edge(status: &EdgeStatus) -> Value {
     })
 }
 
-fn metrics(app: &App) -> String {
+async fn metrics(app: &App) -> String {
+    app.pipeline.refresh_metrics().await;
     let (entries, bytes) = app.tier.size();
     app.metrics.text(Current {
         tier: (entries as u64, bytes),

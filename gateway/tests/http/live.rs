@@ -420,6 +420,37 @@ async fn who_is_too_slow_is_told_to_begin_again() {
 }
 
 #[tokio::test]
+async fn a_query_that_fails_as_the_data_is_now_ends_and_says_why() {
+    let server = Server::caching(&[]).await;
+    let target = "/v1/db/c/_live?sort=a,b";
+    let mut stream = server.follow(target, None).await;
+    assert_eq!(
+        stream.next().await.map(|event| event.name).as_deref(),
+        Some("result")
+    );
+    server.put("/v1/db/c/x", r#"{"a":[1,2],"b":1}"#).await;
+    assert_eq!(
+        stream.next().await.map(|event| event.name).as_deref(),
+        Some("add")
+    );
+    server.put("/v1/db/c/x", r#"{"a":[1,2],"b":[1,2]}"#).await;
+    let last = stream.next().await.expect("an event");
+    assert_eq!(
+        (last.name.as_str(), &last.data),
+        ("resync", &json!({"reason": "refused"}))
+    );
+    assert_eq!(stream.next().await, None);
+    let refused = server.try_follow(target, Some(last.id)).await;
+    problem(&refused.err().expect("refused"), 400, "malformed");
+    server.put("/v1/db/c/x", r#"{"a":1,"b":1}"#).await;
+    let mut again = server.follow(target, Some(last.id)).await;
+    assert_eq!(
+        again.next().await.map(|event| event.name).as_deref(),
+        Some("result")
+    );
+}
+
+#[tokio::test]
 async fn streams_end_when_the_server_stops() {
     let mut server = Server::caching(&[]).await;
     let mut stream = server.follow("/v1/db/c/_live", None).await;

@@ -95,8 +95,6 @@ async fn take_in(inner: &Arc<Inner>, start: Start, connect: Connect) {
             }
         }
         swept = sweep(inner, swept).await;
-        inner.metrics.status(&inner.status());
-        inner.metrics.edges(&inner.outbox.edges());
     }
 }
 
@@ -238,7 +236,6 @@ async fn sweep(inner: &Inner, swept: Moment) -> Moment {
         registry.retiring()
     };
     inner.retire(retiring).await;
-    inner.metrics.edges(&inner.outbox.edges());
     now
 }
 

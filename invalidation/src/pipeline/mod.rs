@@ -238,6 +238,13 @@ impl Pipeline {
         self.inner.status()
     }
 
+    /// Has the metrics tell how things are now, also when nothing moves.
+    pub async fn refresh_metrics(&self) {
+        let status = self.probe().await;
+        self.inner.metrics.status(&status);
+        self.inner.metrics.edges(&self.inner.outbox.edges());
+    }
+
     /// The status, after the sketch itself was asked whether it is saturated: without that it says what the last
     /// sketch that a client fetched was.
     pub async fn probe(&self) -> Status {
