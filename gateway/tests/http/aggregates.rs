@@ -323,8 +323,10 @@ async fn a_join_is_a_hit_until_either_side_changes() {
 
 #[tokio::test]
 async fn the_embedded_store_ends_a_pipeline_that_takes_too_long() {
-    let server = Server::start(&[("limits.read_timeout", "120s")]);
-    server.put("/v1/db/sales/a", r#"{"n":1}"#).await;
+    let server = Server::start(&[("limits.read_timeout", "20s")]);
+    // A large document takes a step for each KiB: the limit is met soon, also on a slow machine.
+    let large = json!({"text": "x".repeat(50_000)}).to_string();
+    server.put("/v1/db/sales/a", &large).await;
     let mut stages = vec![json!({"$set": {"t": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}})];
     for level in 0..9 {
         let field = format!("u{level}");
