@@ -19,7 +19,7 @@ const NODE_MS_MAX: u64 = 1_000;
 /// The longest a request to a CDN's API may take, in milliseconds.
 const API_MS_MAX: u64 = 10_000;
 
-/// How much later.
+/// How much later an inner level of a CDN hears of a purge than the outer one, in milliseconds.
 const LAYERS_MS: u64 = 2_000;
 
 /// Every node of every edge.

@@ -54,7 +54,7 @@ struct Keeper<'a> {
     /// Changes up to there were seen: a read is made at or after it.
     seen: Position,
     last_read: Moment,
-    /// Changes were lost: what is read next is a new beginning.
+    /// Followers were told so: what is read next is a new beginning.
     begins_again: bool,
     /// The database refuses the query as the data is now.
     refused: bool,
@@ -173,7 +173,7 @@ impl<'a> Keeper<'a> {
             Next::Delivery(delivery) => delivery,
             Next::Lost => {
                 self.seen = self.seen.max(self.following.from().await);
-                self.begins_again = true;
+                self.break_off("changes-lost");
                 return self.read().await;
             }
         };
@@ -223,9 +223,8 @@ impl<'a> Keeper<'a> {
     fn begin_again(&mut self, position: Position) {
         match self.kept.result() {
             Ok(result) => {
-                let resync = frame::resync(position, "changes-lost");
                 let result = frame::event("result", position, &result);
-                self.channel.send(position, [resync, result]);
+                self.channel.send(position, [result]);
             }
             Err(problem) => self.failed(&problem),
         }
@@ -239,16 +238,20 @@ impl<'a> Keeper<'a> {
         if self.begins_again && !self.refused {
             return;
         }
-        self.begins_again = true;
         let internal = problem.internal.as_deref().unwrap_or("");
         tracing::warn!(detail = %problem.detail, internal, "a live query cannot be read");
-        let reason = match self.refused {
+        self.break_off(match self.refused {
             true => "refused",
             false => "unavailable",
-        };
+        });
+    }
+
+    /// What was shown is not continued: what is read next is a new beginning.
+    fn break_off(&mut self, reason: &str) {
+        self.begins_again = true;
         let position = self.channel.position();
-        self.channel
-            .send(position, [frame::resync(position, reason)]);
+        let resync = frame::resync(position, reason);
+        self.channel.send(position, [resync]);
     }
 }
 

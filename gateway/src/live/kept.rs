@@ -64,7 +64,7 @@ impl Kept {
     /// Reads it, at or after `from`.
     ///
     /// # Errors
-    /// The store's; 400 where there are no snapshots to be read.
+    /// The store's; 503 where there is no snapshot to be read.
     pub(super) async fn read(
         &mut self,
         app: &App,

@@ -136,5 +136,7 @@ impl List {
 }
 
 pub(super) fn no_snapshot() -> Problem {
-    Problem::malformed("this collection has no snapshot reads, which live queries need")
+    // A collection that was just created has none for a moment; a capped one never has.
+    let detail = "no snapshot of this collection can be read now, which live queries need";
+    Problem::new(Kind::Unavailable, detail)
 }

@@ -48,21 +48,21 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 pub struct Lives {
     keepers: Mutex<HashMap<Key, mpsc::Sender<Joining>>>,
     queries_max: usize,
-    subscribers: Arc<Semaphore>,
-    subscribers_max: usize,
+    followers: Arc<Semaphore>,
+    followers_max: usize,
     closing: CancellationToken,
 }
 
 impl Lives {
     /// None yet.
     #[must_use]
-    pub fn new(queries_max: usize, subscribers_max: usize) -> Lives {
-        let subscribers_max = subscribers_max.min(Semaphore::MAX_PERMITS);
+    pub fn new(queries_max: usize, followers_max: usize) -> Lives {
+        let followers_max = followers_max.min(Semaphore::MAX_PERMITS);
         Lives {
             keepers: Mutex::default(),
             queries_max,
-            subscribers: Arc::new(Semaphore::new(subscribers_max)),
-            subscribers_max,
+            followers: Arc::new(Semaphore::new(followers_max)),
+            followers_max,
             closing: CancellationToken::new(),
         }
     }
@@ -75,7 +75,7 @@ impl Lives {
     /// Live queries and those who follow them.
     #[must_use]
     pub fn count(&self) -> (usize, usize) {
-        let followed = self.subscribers_max - self.subscribers.available_permits();
+        let followed = self.followers_max - self.followers.available_permits();
         (self.keepers.lock().len(), followed)
     }
 }
@@ -96,7 +96,7 @@ pub async fn open(
     if lives.closing.is_cancelled() {
         return Err(Problem::new(Kind::Unavailable, "this server is stopping"));
     }
-    let permit = Arc::clone(&lives.subscribers)
+    let permit = Arc::clone(&lives.followers)
         .try_acquire_owned()
         .map_err(|_| Problem::new(Kind::Unavailable, "too many live queries are followed"))?;
     let last = headers.get(LAST_EVENT_ID);

@@ -1,8 +1,6 @@
 //! The answer of a live query that computes something: a count or a single group is kept up to date by what each write
 //! did; anything else is asked for again when it may be another one.
 
-use std::sync::Arc;
-
 use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
 use bytes::Bytes;
 use freshet_core::aggregate::{ANSWER_DOCUMENTS_MAX, Incremental, Pipeline, SingleGroup, Step};
@@ -127,12 +125,8 @@ impl Value {
             else {
                 return Told::Read(Moment(0));
             };
-            let raw = |image: &Option<Arc<RawDocumentBuf>>| image.clone();
-            let (before, after) = (raw(before), raw(after));
-            let step = kept.apply(
-                before.as_deref().map(AsRef::as_ref),
-                after.as_deref().map(AsRef::as_ref),
-            );
+            let (before, after) = (before.as_deref(), after.as_deref());
+            let step = kept.apply(before.map(AsRef::as_ref), after.map(AsRef::as_ref));
             if step == Step::Renew {
                 return Told::Read(Moment(0));
             }

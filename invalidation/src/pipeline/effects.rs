@@ -156,8 +156,8 @@ impl Inner {
         }
     }
 
-    /// `again`: an attempt before, or an earlier life of this process, may have had its effect on the sketch without our hearing of it, so what
-    /// was outstanding cannot be told any more: everything is purged.
+    /// `again`: an attempt before, or an earlier life of this process, may have had its effect on the sketch without our
+    /// hearing of it, so what was outstanding cannot be told any more: everything is purged.
     async fn carry_out_one(
         &self,
         namespace: &Namespace,

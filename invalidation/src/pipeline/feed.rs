@@ -74,7 +74,11 @@ async fn take_in(inner: &Arc<Inner>, start: Start, connect: Connect) {
             Some(next) => Some(next),
             None => batches.recv().await,
         };
-        let Some(next) = next else { return };
+        let Some(next) = next else {
+            error!("the change feed ended by itself: nothing is cached any more");
+            inner.state.lock().feed = false;
+            return;
+        };
         match next {
             Ok(batch) => {
                 interrupted = false;
@@ -142,9 +146,11 @@ fn with_more(
 /// Opens the sketch, for as long as it takes, and takes up what it kept. Answers where the feed resumes.
 async fn take_up(inner: &Inner, start: Start) -> Option<Vec<u8>> {
     let opened = open(inner, start).await;
+    // In any case: what stays in the ledger unread would never leave it.
+    let taken_up = inner.outbox.take_up().await;
     let known = match opened.earlier {
         Earlier::Nothing => true,
-        Earlier::Kept(_) => inner.outbox.take_up().await,
+        Earlier::Kept(_) => taken_up,
         Earlier::Lost => false,
     };
     inner.enter(opened.epoch, !known);
