@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use freshet_core::name::Namespace;
 use freshet_core::time::{Moment, Position};
 use freshet_invalidation::NotCached;
 use freshet_invalidation::live::{Following, Next, NotFollowed, Question};
@@ -46,6 +47,9 @@ pub(super) struct Joined {
 /// The keeper.
 struct Keeper<'a> {
     app: &'a App,
+    /// What the answer is read from, as it was found in this shape.
+    collections: Vec<Namespace>,
+    shape: u64,
     following: Following,
     kept: Kept,
     channel: Channel,
@@ -86,12 +90,10 @@ fn refuse(mut joining: mpsc::Receiver<Joining>, problem: &Problem) {
 
 impl<'a> Keeper<'a> {
     async fn begin(app: &'a App, asked: Asked) -> Result<Keeper<'a>, Problem> {
-        for namespace in std::iter::once(asked.namespace().clone()).chain(asked.joined()) {
-            // What is not there yet may come up.
-            if let Images::NotWatched = app.store.ensure_images(&namespace).await? {
-                return Err(refused(NotCached::Undecidable.word()));
-            }
-        }
+        let own = std::iter::once(asked.namespace().clone());
+        let collections: Vec<Namespace> = own.chain(asked.joined()).collect();
+        let shape = app.pipeline.shape();
+        check(app, &collections).await?;
         if let Some(operator) = asked.database_only() {
             return Err(refused(operator));
         }
@@ -116,6 +118,8 @@ impl<'a> Keeper<'a> {
         let read = in_time(app, kept.read(app, following.from().await, now)).await?;
         Ok(Keeper {
             app,
+            collections,
+            shape,
             following,
             kept,
             channel: Channel::new(read.position),
@@ -201,6 +205,9 @@ impl<'a> Keeper<'a> {
     async fn read(&mut self) {
         let now = self.app.clock.now();
         self.last_read = now;
+        if let Err(problem) = self.check_again().await {
+            return self.failed(&problem);
+        }
         match in_time(self.app, self.kept.read(self.app, self.seen, now)).await {
             Ok(read) => {
                 self.read_at = None;
@@ -212,6 +219,16 @@ impl<'a> Keeper<'a> {
             }
             Err(problem) => self.failed(&problem),
         }
+    }
+
+    /// A collection may have come back as something that is not watched (C14).
+    async fn check_again(&mut self) -> Result<(), Problem> {
+        let shape = self.app.pipeline.shape();
+        if shape != self.shape {
+            check(self.app, &self.collections).await?;
+            self.shape = shape;
+        }
+        Ok(())
     }
 
     fn send(&mut self, position: Position, events: &Events) {
@@ -253,6 +270,16 @@ impl<'a> Keeper<'a> {
         let resync = frame::resync(position, reason);
         self.channel.send(position, [resync]);
     }
+}
+
+/// The feed tells all that reads of these collections show. What is not there yet may come up.
+async fn check(app: &App, collections: &[Namespace]) -> Result<(), Problem> {
+    for namespace in collections {
+        if let Images::NotWatched = app.store.ensure_images(namespace).await? {
+            return Err(refused(NotCached::Undecidable.word()));
+        }
+    }
+    Ok(())
 }
 
 async fn until(app: &App, at: Option<Moment>) {

@@ -253,6 +253,45 @@ async fn over_mongodb_too_also_without_images() {
 }
 
 #[tokio::test]
+async fn c14_a_collection_that_comes_back_with_a_collation_is_not_followed_any_more() {
+    let mongo = Parts::mongo().await.expect("a replica set");
+    let db = fresh_database_name();
+    let access = format!("[{{collection = \"{db}.*\", read = \"public\", write = \"public\"}}]");
+    let settings = [("store", mongo.as_str()), ("access", access.as_str())];
+    let server = Server::caching(&settings).await;
+    let database = mongo.client().await.expect("a client").database(&db);
+    let collection = database.collection::<Document>("c");
+    collection
+        .insert_one(doc! {"_id": 1})
+        .await
+        .expect("inserted");
+    let target = format!("/v1/{db}/c/_live");
+    let mut stream = server.follow(&target, None).await;
+    assert_eq!(
+        stream.next().await.map(|event| event.name).as_deref(),
+        Some("result")
+    );
+    collection.drop().await.expect("dropped");
+    let folded = doc! { "create": "c", "collation": { "locale": "en", "strength": 2 } };
+    database.run_command(folded).await.expect("created");
+    collection
+        .insert_one(doc! {"_id": "X"})
+        .await
+        .expect("inserted");
+    let mut last = None;
+    while let Some(event) = stream.next().await {
+        last = Some(event);
+    }
+    let last = last.expect("an event");
+    assert_eq!(
+        (last.name.as_str(), &last.data),
+        ("resync", &json!({"reason": "refused"}))
+    );
+    let refused = server.try_follow(&target, None).await;
+    problem(&refused.err().expect("refused"), 400, "malformed");
+}
+
+#[tokio::test]
 async fn who_comes_back_gets_what_was_missed() {
     let server = Server::caching(&[]).await;
     let target = "/v1/db/c/_live?sort=n";
