@@ -5,6 +5,7 @@
 //! is active, and leaves its effects in the sketch, the gateway's tier and the shared caches, in this
 //! order (`docs/consistency.md`, rules C1–C8).
 
+mod connection;
 pub mod effect;
 pub mod ingest;
 pub mod live;

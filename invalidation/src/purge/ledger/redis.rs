@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::RedisResult;
+use redis::aio::ConnectionManager;
 use redis::streams::StreamRangeReply;
-use redis::{Client, RedisResult};
 
 use super::open::Open;
 use super::{Ledger, LedgerError, entry};
+use crate::connection::connect;
 use crate::purge::outbox::Confirmed;
 use crate::purge::queue::Order;
 
@@ -47,15 +48,7 @@ impl RedisLedger {
     /// The URL is not one.
     pub fn new(settings: &RedisLedgerSettings) -> Result<RedisLedger, LedgerError> {
         let operation_max = Duration::from_millis(settings.operation_ms_max);
-        let client = Client::open(settings.url.as_str()).map_err(LedgerError::of)?;
-        let config = ConnectionManagerConfig::new()
-            .set_min_delay(Duration::from_millis(50))
-            .set_max_delay(Duration::from_secs(2))
-            .set_number_of_retries(0)
-            .set_connection_timeout(Some(operation_max))
-            .set_response_timeout(Some(operation_max));
-        let connection =
-            ConnectionManager::new_lazy_with_config(client, config).map_err(LedgerError::of)?;
+        let connection = connect(&settings.url, operation_max).map_err(LedgerError::of)?;
         Ok(RedisLedger {
             connection,
             stream: format!("{{{}}}:purges:{}", settings.prefix, settings.member),

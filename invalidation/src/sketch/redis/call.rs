@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, Cmd, ToRedisArgs, Value};
+use redis::aio::ConnectionManager;
+use redis::{Cmd, ToRedisArgs, Value};
 
 use super::{RedisSettings, malformed};
+use crate::connection::connect;
 use crate::sketch::port::SketchError;
 
 const SOURCE: &str = concat!(
@@ -25,15 +26,7 @@ pub(super) struct Library {
 impl Library {
     pub(super) fn new(settings: &RedisSettings) -> Result<Library, SketchError> {
         let operation_max = Duration::from_millis(settings.operation_ms_max);
-        let client = Client::open(settings.url.as_str()).map_err(unavailable)?;
-        let config = ConnectionManagerConfig::new()
-            .set_min_delay(Duration::from_millis(50))
-            .set_max_delay(Duration::from_secs(2))
-            .set_number_of_retries(0)
-            .set_connection_timeout(Some(operation_max))
-            .set_response_timeout(Some(operation_max));
-        let connection =
-            ConnectionManager::new_lazy_with_config(client, config).map_err(unavailable)?;
+        let connection = connect(&settings.url, operation_max).map_err(unavailable)?;
         Ok(Library {
             connection,
             root: format!("{{{}}}", settings.prefix),
