@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use freshet_invalidation::partition::Part;
 
 /// Cacheable REST over MongoDB, with a bound on staleness.
 #[derive(Debug, Parser)]
@@ -25,6 +26,8 @@ pub enum Command {
     Dev(Dev),
     /// Serve, as the settings say
     Serve(Configured),
+    /// Match a part of the queries with a part of the writes, for gateways whose settings have a [grid]
+    Worker(Worker),
     /// Look for mistakes in the settings, and report every one with its place
     Check(Configured),
     /// Print every setting with its form, its default and what it does
@@ -85,6 +88,31 @@ impl Configured {
             .chain(self.set.iter().cloned())
             .collect()
     }
+}
+
+/// `freshet worker`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "One worker runs for each pair of a query partition and a write partition; all of them and the gateways have the same \
+settings. A grid of two by two:\n\n\
+  freshet worker --query-partition 0/2 --write-partition 0/2 --config freshet.toml --listen 127.0.0.1:9100\n  \
+freshet worker --query-partition 0/2 --write-partition 1/2 --config freshet.toml --listen 127.0.0.1:9101\n  \
+freshet worker --query-partition 1/2 --write-partition 0/2 --config freshet.toml --listen 127.0.0.1:9102\n  \
+freshet worker --query-partition 1/2 --write-partition 1/2 --config freshet.toml --listen 127.0.0.1:9103\n  \
+freshet serve --config freshet.toml --set grid.query_partitions=2 --set grid.write_partitions=2\n\n\
+At --listen a worker answers /healthz, /readyz and /metrics. Of all workers one reads the database's changes; when it ends, \
+another takes over."
+)]
+pub struct Worker {
+    /// Which part of the queries, of how many; the first is 0
+    #[arg(long, value_name = "I/N")]
+    pub query_partition: Part,
+    /// Which part of the writes, of how many; the first is 0
+    #[arg(long, value_name = "J/M")]
+    pub write_partition: Part,
+    /// The settings
+    #[command(flatten)]
+    pub configured: Configured,
 }
 
 /// `freshet import`.

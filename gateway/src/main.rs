@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         match cli.command {
             Command::Dev(dev) => command::dev::run(dev).await,
             Command::Serve(configured) => command::serve::run(configured).await,
+            Command::Worker(worker) => command::worker::run(worker).await,
             Command::Check(configured) => command::check::run(&configured),
             Command::Settings => command::check::print_reference(),
             Command::Import(import) => command::import::run(import).await,

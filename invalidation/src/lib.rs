@@ -10,6 +10,7 @@ pub mod effect;
 pub mod ingest;
 pub mod live;
 pub mod matcher;
+pub mod partition;
 mod pipeline;
 pub mod purge;
 pub mod registry;

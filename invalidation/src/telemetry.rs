@@ -49,6 +49,7 @@ pub(crate) struct Metrics {
     residual: Gauge,
     atoms: Gauge,
     live: Gauge,
+    rows_lost: Counter,
 }
 
 impl Metrics {
@@ -123,6 +124,11 @@ impl Metrics {
             self.atoms.clone(),
         );
         r.register("live", "1 while answers can be cached", self.live.clone());
+        r.register(
+            "rows_lost",
+            "Times that a query partition's copies became stale, since a cell was gone or missed changes",
+            self.rows_lost.clone(),
+        );
     }
 
     pub(crate) fn matched(&self, events: usize, all: &[Affected], faults: u64) {
@@ -143,6 +149,10 @@ impl Metrics {
                 self.notifications.get_or_create(&Kind { effect }).inc();
             }
         }
+    }
+
+    pub(crate) fn row_lost(&self) {
+        self.rows_lost.inc();
     }
 
     pub(crate) fn invalidated(&self, orders: usize) {

@@ -65,6 +65,15 @@ impl SketchStore for WatchedSketch {
         Ok(hits)
     }
 
+    async fn report_lost(
+        &self,
+        epoch: u64,
+        namespace: &Namespace,
+        lost: &[Write],
+    ) -> Result<Vec<bool>, SketchError> {
+        self.sketch.report_lost(epoch, namespace, lost).await
+    }
+
     async fn report_collection(
         &self,
         epoch: u64,
@@ -102,8 +111,12 @@ impl SketchStore for WatchedSketch {
         epoch: u64,
         report: Report,
         resume: Option<&[u8]>,
-    ) -> Result<(), SketchError> {
+    ) -> Result<Vec<String>, SketchError> {
         self.sketch.report(epoch, report, resume).await
+    }
+
+    async fn dismiss(&self, epoch: u64, cell: &str) -> Result<(), SketchError> {
+        self.sketch.dismiss(epoch, cell).await
     }
 }
 

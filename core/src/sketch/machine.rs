@@ -176,6 +176,18 @@ impl Sketch {
         false
     }
 
+    /// Nobody matched `key` for a while: what is out of it counts as stale, wherever it was read; whether that was any.
+    pub fn report_lost(
+        &mut self,
+        namespace: &Namespace,
+        key: &Key,
+        position: Position,
+        now: Moment,
+    ) -> bool {
+        let space = self.spaces.get_mut(namespace);
+        space.is_some_and(|space| space.report_lost(key, position, now))
+    }
+
     /// The whole collection changed.
     pub fn report_collection(&mut self, namespace: &Namespace, position: Position, now: Moment) {
         match self.space(namespace, now) {

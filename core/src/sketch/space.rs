@@ -125,6 +125,20 @@ impl Space {
         true
     }
 
+    /// Makes what is out of a key stale, whenever it was read: nobody knows whether it changed.
+    pub(super) fn report_lost(&mut self, key: &Key, position: Position, now: Moment) -> bool {
+        let Some(entry) = self.entries.get_mut(key.as_str()) else {
+            return false;
+        };
+        let read_at = entry.fresh.map_or(Position::ZERO, |fresh| fresh.position);
+        let after = Position(read_at.0.saturating_add(1));
+        if !entry.invalidate(position.max(after), now) {
+            return false;
+        }
+        self.take_in(key);
+        true
+    }
+
     pub(super) fn report_all(&mut self, position: Position, now: Moment) {
         self.recent.note_all(position);
         let hit: Vec<Key> = self

@@ -4,6 +4,7 @@ pub mod check;
 pub mod dev;
 pub mod import;
 pub mod serve;
+pub mod worker;
 
 use std::collections::BTreeMap;
 use std::io::Write;

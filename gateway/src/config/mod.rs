@@ -2,6 +2,7 @@
 //! its place (`freshet check`). What comes out is complete and checked: nothing later asks whether a setting was given.
 
 mod edges;
+mod grid;
 pub mod node;
 pub mod policy;
 pub mod reader;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+pub use super::grid::Grid;
 pub use super::edges::{AkamaiNetwork, Edge, EdgeKind, WebhookAuth};
 use super::policy::Policy;
 use super::reader::Reader;
@@ -21,6 +22,8 @@ pub struct Settings {
     pub redis: Option<SecretString>,
     /// This gateway's name among those that share a Redis; none: host name and listening address.
     pub name: Option<String>,
+    /// A grid of workers that match; none: each gateway matches for itself.
+    pub grid: Option<Grid>,
     /// The listening side.
     pub server: Server,
     /// What one request may ask for.
@@ -150,10 +153,16 @@ impl Settings {
         let store = read_store(r);
         let redis = r.optional("redis", "Redis for the sketch, \"redis://host:6379\"; without it the sketch is in this process, and this is the only gateway.");
         let name = r.optional("name", "This gateway's name among those that share a Redis: unique, and the same after a restart; without it host name and listening address.");
+        let grid = r.table("grid", Grid::read);
+        let is_shared = matches!(store, StoreChoice::Mongo(_)) && redis.is_some();
+        if grid.is_some() && !is_shared {
+            r.wrong("grid", "a grid needs MongoDB as `store`, and `redis`");
+        }
         Settings {
             store,
             redis,
             name,
+            grid,
             server: r.table("server", Server::read),
             limits: r.table("limits", Limits::read),
             live: r.table("live", Live::read),

@@ -1,6 +1,7 @@
 //! What is there for the people who run the gateway, and the page that greets the curious.
 
 use freshet_invalidation::purge::EdgeStatus;
+use freshet_invalidation::{Pipeline, Status};
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
 use serde_json::Value;
@@ -14,6 +15,9 @@ use crate::telemetry::metrics::Current;
 
 /// The description of the interface.
 pub const OPENAPI: &str = include_str!("openapi.json");
+/// The media type of metrics.
+pub const OPENMETRICS: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 const LANDING: &str = include_str!("landing.html");
 
 /// Answers an operation.
@@ -35,14 +39,8 @@ pub async fn reply(app: &App, operation: Operation, params: &Params) -> Result<R
         )),
         Operation::Ready => Ok(ready(app).await),
         Operation::Metrics => {
-            let text = HeaderValue::from_static(
-                "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            );
-            Ok(respond::private_body(
-                StatusCode::OK,
-                text,
-                metrics(app).await,
-            ))
+            let text = metrics(app).await;
+            Ok(respond::private_body(StatusCode::OK, OPENMETRICS, text))
         }
         Operation::OpenApi => Ok(respond::private_body(StatusCode::OK, json, OPENAPI)),
         Operation::Landing if app.activity.is_some() => {
@@ -92,31 +90,42 @@ async fn ready(app: &App) -> Reply {
     let draining = app.draining.load(std::sync::atomic::Ordering::Relaxed);
     let pipeline = app.pipeline.probe().await;
     let ready = store && !draining;
-    let edges: Vec<Value> = app.pipeline.edges().iter().map(edge).collect();
-    let unbounded = pipeline.invalidation_ms == u32::MAX;
     let body = serde_json::json!({
         "ready": ready,
         "store": store,
         "draining": draining,
         "caching": pipeline.live && pipeline.sketch,
-        "pipeline": {
-            "live": pipeline.live,
-            "sketch": pipeline.sketch,
-            "saturated": pipeline.saturated,
-            "epoch": pipeline.epoch.to_string(),
-            "watermark": pipeline.watermark.to_string(),
-            "watermark_age_ms": pipeline.watermark_age_ms,
-            "invalidation_ms": if unbounded { None } else { Some(pipeline.invalidation_ms) },
-            "active_queries": pipeline.active_queries,
-            "purges_pending": pipeline.purges_pending,
-        },
-        "edges": edges,
+        "pipeline": state(&pipeline),
+        "edges": edges(&app.pipeline),
     });
     let status = match ready {
         true => StatusCode::OK,
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
     respond::private_body(status, respond::JSON, body.to_string())
+}
+
+/// How a pipeline is doing.
+#[must_use]
+pub fn state(pipeline: &Status) -> Value {
+    let unbounded = pipeline.invalidation_ms == u32::MAX;
+    serde_json::json!({
+        "live": pipeline.live,
+        "sketch": pipeline.sketch,
+        "saturated": pipeline.saturated,
+        "epoch": pipeline.epoch.to_string(),
+        "watermark": pipeline.watermark.to_string(),
+        "watermark_age_ms": pipeline.watermark_age_ms,
+        "invalidation_ms": if unbounded { None } else { Some(pipeline.invalidation_ms) },
+        "active_queries": pipeline.active_queries,
+        "purges_pending": pipeline.purges_pending,
+    })
+}
+
+/// How its edges are doing.
+#[must_use]
+pub fn edges(pipeline: &Pipeline) -> Vec<Value> {
+    pipeline.edges().iter().map(edge).collect()
 }
 
 /// One that is down does not make the gateway unready: what it holds ends with its lifetime, and it is given no more (C3).

@@ -62,6 +62,9 @@ pub enum SourceError {
     /// Changes were lost for good (rule C8).
     #[error("changes were lost: {0}")]
     Gap(String),
+    /// This cell of a grid missed changes of its write partition: what it matches is lost, and nothing else (rule C8).
+    #[error("changes were missed: {0}")]
+    Missed(String),
     /// Try again.
     #[error("the change feed is unavailable: {0}")]
     Unavailable(String),

@@ -52,6 +52,7 @@ impl Inner {
             let progress = news.borrow_and_update().clone();
             let Some(progress) = progress else { continue };
             self.note_purges().await;
+            self.tell().await;
             self.advance(&progress);
             self.report(progress.resume.as_deref()).await;
         }
@@ -77,6 +78,10 @@ impl Inner {
             let earlier = collection.as_ref().map_or(0, |c| c.faults());
             let mut one = affected(collection.as_deref_mut(), event, now);
             faults += collection.map_or(0, |c| c.faults()) - earlier;
+            if let Some(role) = self.cell() {
+                role.leave(&mut one);
+                role.retained.lock().push(event);
+            }
             if let Affected::Collection(_, position) = &mut one {
                 registry.reshape();
                 // A read after it may have shown what took the collection's place.
@@ -89,6 +94,9 @@ impl Inner {
             registry.matched_through(event.position);
         }
         self.registry.lock().matched_through(batch.through);
+        if let Some(role) = self.cell() {
+            role.retained.lock().through(batch.through);
+        }
         self.observe(batch.through);
         if faults > 0 {
             error!(
@@ -187,6 +195,9 @@ impl Inner {
         }
         let keys: Vec<Key> = writes.into_iter().map(|write| write.key).collect();
         self.tier.drop_keys(&keys);
+        if let Some(role) = self.cell() {
+            role.note(namespace, effects, &hits);
+        }
         self.order_purges(namespace, effects, &hits, again);
         self.feed_lifetimes(namespace, effects);
         Ok(())
@@ -244,14 +255,22 @@ impl Inner {
             age_ms,
             invalidation_ms: state.invalidation_ms(self.outbox.invalidation_ms(), now),
         };
-        self.sketch.report(epoch, report, resume).await?;
+        let gone = self.sketch.report(epoch, report, resume).await?;
+        if let Some(role) = self.cell()
+        {
+            role.gone.send_if_modified(|known| {
+                let is_news = *known != gone;
+                *known = gone;
+                is_news
+            });
+        }
         let mut state = self.state.lock();
         state.sketch = state.epoch.is_some_and(|current| current.number == epoch);
         Ok(())
     }
 
     /// After a failure: waits, or enters the epoch that is current now.
-    async fn recover(&self, error: &SketchError, attempt: u32) {
+    pub(super) async fn recover(&self, error: &SketchError, attempt: u32) {
         self.state.lock().sketch = false;
         match error {
             SketchError::EpochChanged(_) => {

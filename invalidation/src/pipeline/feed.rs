@@ -12,6 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{error, info, warn};
 
 use super::{Connect, Inner};
+use crate::partition::Retained;
 use crate::ingest::port::{Batch, Source, SourceError};
 use crate::purge::{Confirmed, Target};
 use crate::sketch::port::{Earlier, Opened, Purged, Start};
@@ -47,6 +48,14 @@ pub(super) async fn run(
     tasks.spawn(until(stop.clone(), async move {
         reporting.report_progress().await;
     }));
+    if inner.cell().is_some() {
+        let attending = of();
+        tasks.spawn(until(stop.clone(), async move {
+            if let Some(role) = attending.cell() {
+                attending.attend(role).await;
+            }
+        }));
+    }
     tasks.spawn(async move { purging.outbox.run(confirmed, stop).await });
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
@@ -56,7 +65,7 @@ pub(super) async fn run(
     info!("the pipeline stopped");
 }
 
-async fn until(stop: CancellationToken, work: impl Future<Output = ()>) {
+pub(super) async fn until(stop: CancellationToken, work: impl Future<Output = ()>) {
     tokio::select! {
         () = work => {}
         () = stop.cancelled() => {}
@@ -97,6 +106,13 @@ async fn take_in(inner: &Arc<Inner>, start: Start, connect: Connect) {
                 warn!(why, "changes were lost: everything counts as stale");
                 lose(inner).await;
             }
+            Err(SourceError::Missed(why)) => match inner.cell() {
+                Some(role) => {
+                    warn!(why, "changes were missed: what this row shows counts as stale");
+                    inner.lose_own_row(role).await;
+                }
+                None => lose(inner).await,
+            },
         }
         swept = sweep(inner, swept).await;
     }
@@ -154,6 +170,9 @@ async fn take_up(inner: &Inner, start: Start) -> Option<Vec<u8>> {
         Earlier::Lost => false,
     };
     inner.enter(opened.epoch, !known);
+    if !matches!(opened.earlier, Earlier::Kept(_)) {
+        inner.begin_down().await;
+    }
     let Earlier::Kept(resume) = opened.earlier else {
         return None;
     };
@@ -207,6 +226,9 @@ async fn revive(inner: &Inner) -> Result<usize, String> {
     let until = now.after_ms(inner.settings.caps().span_ms() + inner.settings.registry.ticket_ms);
     for (namespace, key) in &outstanding {
         let resource = name(namespace, key).ok_or_else(|| format!("{key} names nothing"))?;
+        if inner.cell().is_some_and(|role| !role.has(&resource)) {
+            continue;
+        }
         let revived = inner.registry.lock().revive(&resource, until, now);
         revived.map_err(|full| full.to_string())?;
     }
@@ -221,7 +243,10 @@ async fn lose(inner: &Inner) {
         state.watermark = None;
         state.losses += 1;
     }
-    inner.registry.lock().reshape();
+    inner.registry.lock().forget();
+    if let Some(role) = inner.cell() {
+        *role.retained.lock() = Retained::default();
+    }
     inner.live.lose();
     let mut attempt = 0;
     while let Err(error) = inner.begin_epoch().await {

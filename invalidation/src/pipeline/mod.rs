@@ -1,9 +1,11 @@
 //! The facade that the gateway holds: begin, settle, sketch, status. What happens to a change is in `feed`
 //! and `effects`.
 
+mod cell;
 mod effects;
 mod feed;
 mod outlook;
+mod replica;
 mod settings;
 mod snapshots;
 mod state;
@@ -24,10 +26,13 @@ use prometheus_client::registry::Registry as MetricRegistry;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use self::cell::CellRole;
 use self::snapshots::Snapshots;
 use self::state::State;
 use crate::ingest::port::{Source, Watermark};
 use crate::live::Live;
+use crate::partition::streams::Streams;
+use crate::partition::{Cell, Client};
 use crate::matcher::Shown;
 use crate::purge::ledger::Ledger;
 use crate::purge::port::Purger;
@@ -85,6 +90,17 @@ struct Inner {
     progress: watch::Sender<Option<Progress>>,
     position: AtomicU64,
     metrics: Metrics,
+    role: Role,
+}
+
+/// What a pipeline is among others.
+enum Role {
+    /// It does everything itself.
+    Alone,
+    /// It matches a part.
+    Cell(CellRole),
+    /// Cells match for it.
+    Replica(Arc<Client>),
 }
 
 /// How far the effects of changes are carried out.
@@ -99,6 +115,25 @@ impl Pipeline {
     /// A pipeline that is not running yet: nothing is cacheable.
     #[must_use]
     pub fn new(parts: Parts, settings: Settings) -> Pipeline {
+        Pipeline::with_role(parts, settings, Role::Alone)
+    }
+
+    /// One cell of a grid. Its change feed is a [`crate::partition::CellSource`], its name in the sketch
+    /// [`Cell::member`], and it has to be able to revive.
+    #[must_use]
+    pub fn cell(parts: Parts, settings: Settings, cell: Cell, streams: Arc<dyn Streams>) -> Pipeline {
+        let life = parts.clock.wall_ms();
+        let role = Role::Cell(CellRole::new(cell, streams, life));
+        Pipeline::with_role(parts, settings, role)
+    }
+
+    /// A gateway's, over a grid. Its change feed is for live queries alone.
+    #[must_use]
+    pub fn over_grid(parts: Parts, settings: Settings, client: Arc<Client>) -> Pipeline {
+        Pipeline::with_role(parts, settings, Role::Replica(client))
+    }
+
+    fn with_role(parts: Parts, settings: Settings, role: Role) -> Pipeline {
         let clock = Arc::clone(&parts.clock);
         let outbox = Outbox::new(settings.outbox, parts.purgers, parts.ledger, clock);
         Pipeline {
@@ -116,6 +151,7 @@ impl Pipeline {
                 progress: watch::Sender::new(None),
                 position: AtomicU64::new(0),
                 metrics: Metrics::default(),
+                role,
                 settings,
             }),
         }
@@ -128,7 +164,10 @@ impl Pipeline {
 
     /// Runs until `stop`: opens the sketch, connects the change feed, carries out effects and purges.
     pub async fn run(&self, start: Start, connect: Connect, stop: CancellationToken) {
-        feed::run(&self.inner, start, connect, stop).await;
+        match &self.inner.role {
+            Role::Replica(client) => replica::run(&self.inner, client, connect, stop).await,
+            Role::Alone | Role::Cell(_) => feed::run(&self.inner, start, connect, stop).await,
+        }
     }
 
     /// C1: registers the resource with the matcher before the database is asked.
@@ -223,7 +262,10 @@ impl Pipeline {
     /// holds may be handed out until its lifetime ends (C3), so that has to end.
     #[must_use]
     pub fn shares(&self) -> bool {
-        !self.inner.outbox.lags()
+        match self.inner.role {
+            Role::Replica(_) => self.inner.shares_over_grid(),
+            Role::Alone | Role::Cell(_) => !self.inner.outbox.lags(),
+        }
     }
 
     /// How each edge is doing, for `/readyz`.
@@ -258,12 +300,30 @@ impl Pipeline {
 }
 
 impl Inner {
+    fn cell(&self) -> Option<&CellRole> {
+        match &self.role {
+            Role::Cell(role) => Some(role),
+            Role::Alone | Role::Replica(_) => None,
+        }
+    }
+
+    fn client(&self) -> Option<&Client> {
+        match &self.role {
+            Role::Replica(client) => Some(client),
+            Role::Alone | Role::Cell(_) => None,
+        }
+    }
+
     fn begin(&self, resource: Resource) -> Result<Ticket, NotCached> {
         let now = self.clock.now();
         let epoch = self.admits(now)?;
+        let grid = self.known(&resource)?;
         let (matched, shape) = {
             let mut registry = self.registry.lock();
-            let matched = registry.begin(&resource, now);
+            let matched = match grid {
+                Some(_) => Ok(Position::ZERO),
+                None => registry.begin(&resource, now),
+            };
             (matched.map_err(refused)?, registry.shape())
         };
         Ok(Ticket {
@@ -272,6 +332,7 @@ impl Inner {
             started: now,
             shape,
             resource,
+            grid,
             registry: Arc::clone(&self.registry),
         })
     }
@@ -303,9 +364,14 @@ impl Inner {
                 window: answer.window.clone(),
                 joined: answer.joined.clone(),
             };
-            if !registry.settle(resource, shown, answer.position, span_ms, now) {
+            if ticket.grid.is_none()
+                && !registry.settle(resource, shown, answer.position, span_ms, now)
+            {
                 return Err(NotCached::ReadTooSlow);
             }
+        }
+        if let Some(known) = ticket.grid {
+            self.register(known, ticket, &answer).await?;
         }
         let read = |key, embedded| Read {
             key,
@@ -325,10 +391,12 @@ impl Inner {
             .settle(ticket.epoch, &resource.namespace, &reads)
             .await
             .map_err(|error| self.refusal(&error))?;
-        if settled.iter().all(|one| *one == Settled::Recorded) {
-            Ok(())
-        } else {
-            Err(NotCached::InvalidatedMeanwhile)
+        if settled.iter().any(|one| *one != Settled::Recorded) {
+            return Err(NotCached::InvalidatedMeanwhile);
+        }
+        match ticket.grid {
+            Some(known) => self.confirm_row(known).await,
+            None => Ok(()),
         }
     }
 
@@ -346,6 +414,14 @@ impl Inner {
                 self.state.lock().sketch = false;
                 NotCached::SketchUnavailable
             }
+        }
+    }
+
+    /// How long purges take until they are confirmed: those of this process, or of the cells.
+    fn purge_ms(&self) -> u32 {
+        match self.role {
+            Role::Replica(_) => self.state.lock().purge_ms,
+            Role::Alone | Role::Cell(_) => self.outbox.invalidation_ms(),
         }
     }
 
@@ -371,7 +447,7 @@ impl Inner {
             epoch: state.epoch.map_or(0, |epoch| epoch.number),
             watermark: state.position(),
             watermark_age_ms: state.age_ms(now).unwrap_or(u64::MAX),
-            invalidation_ms: state.invalidation_ms(self.outbox.invalidation_ms(), now),
+            invalidation_ms: state.invalidation_ms(self.purge_ms(), now),
             active_queries,
             coverage,
             purges_pending: self.outbox.pending(),

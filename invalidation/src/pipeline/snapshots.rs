@@ -64,7 +64,7 @@ impl Inner {
             return saturated(Some(snapshot.epoch));
         };
         // This process's own suspicion is newer than what it reported.
-        let own = state.invalidation_ms(self.outbox.invalidation_ms(), now);
+        let own = state.invalidation_ms(self.purge_ms(), now);
         let header = Header {
             k: snapshot.k,
             saturated: snapshot.saturated,

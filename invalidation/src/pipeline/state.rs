@@ -25,6 +25,8 @@ pub(super) struct State {
     /// When an earlier life's state was taken up, and whether the changes that come may be ones that it had begun with.
     pub(super) taken_up: Option<Moment>,
     pub(super) repeated: bool,
+    /// How long purges take, as cells report it.
+    pub(super) purge_ms: u32,
     /// The last sketch that was given out was saturated.
     pub(super) saturated: bool,
 }

@@ -23,11 +23,16 @@ pub struct Ticket {
     pub shape: u64,
     /// What for.
     pub resource: Resource,
+    /// What was known of the grid then, if there is one.
+    pub(super) grid: Option<super::replica::Known>,
     pub(super) registry: Arc<Mutex<Registry>>,
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
+        if self.grid.is_some() {
+            return;
+        }
         self.registry.lock().release(&self.resource, self.started);
     }
 }

@@ -204,7 +204,7 @@ impl Collection {
 
 impl Resource {
     /// What has to be matched besides the record itself.
-    pub(super) fn needs_place(&self) -> bool {
+    pub(crate) fn needs_place(&self) -> bool {
         match self.watched {
             Watched::Record => self.form_of().is_some(),
             Watched::Query(_) => true,

@@ -322,6 +322,24 @@ impl Registry {
         collection.images = images;
     }
 
+    /// What the change feed says about a collection, as far as is known.
+    #[must_use]
+    pub fn images(&self, namespace: &Namespace) -> Images {
+        let known = self.collections.get(namespace);
+        known.map_or_else(Images::default, |collection| collection.images)
+    }
+
+    /// Changes were lost: nothing that is active can be trusted any more, neither what it shows nor whether it still is
+    /// what it was. What is read from now on begins anew.
+    pub fn forget(&mut self) {
+        let (limits, matched, shape) = (self.limits, self.matched, self.shape);
+        *self = Registry {
+            matched,
+            shape: shape + 1,
+            ..Registry::new(limits)
+        };
+    }
+
     /// A collection was created, dropped or renamed, or may have been.
     pub fn reshape(&mut self) {
         self.shape += 1;

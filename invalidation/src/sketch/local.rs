@@ -126,6 +126,21 @@ impl SketchStore for LocalSketch {
         })
     }
 
+    async fn report_lost(
+        &self,
+        epoch: u64,
+        namespace: &Namespace,
+        lost: &[Write],
+    ) -> Result<Vec<bool>, SketchError> {
+        self.with(epoch, |state, now| {
+            let report = |one: &Write| {
+                let Write { key, position } = one;
+                state.sketch.report_lost(namespace, key, *position, now)
+            };
+            lost.iter().map(report).collect()
+        })
+    }
+
     async fn report_collection(
         &self,
         epoch: u64,
@@ -194,7 +209,13 @@ impl SketchStore for LocalSketch {
         epoch: u64,
         report: Report,
         _resume: Option<&[u8]>,
-    ) -> Result<(), SketchError> {
-        self.with(epoch, |state, now| state.report = Some((report, now)))
+    ) -> Result<Vec<String>, SketchError> {
+        self.with(epoch, |state, now| state.report = Some((report, now)))?;
+        Ok(Vec::new())
+    }
+
+    /// Others do not report to it.
+    async fn dismiss(&self, epoch: u64, _cell: &str) -> Result<(), SketchError> {
+        self.with(epoch, |_, _| ())
     }
 }

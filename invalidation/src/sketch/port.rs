@@ -130,6 +130,15 @@ pub trait SketchStore: Send + Sync {
         writes: &[Write],
     ) -> Result<Vec<bool>, SketchError>;
 
+    /// Nobody matched these for a while: what is out of them becomes stale wherever it was read, as by a write at
+    /// the given position. Tells, per key, whether there was anything.
+    async fn report_lost(
+        &self,
+        epoch: u64,
+        namespace: &Namespace,
+        lost: &[Write],
+    ) -> Result<Vec<bool>, SketchError>;
+
     /// The whole collection changed: every outstanding copy of it becomes stale.
     async fn report_collection(
         &self,
@@ -157,13 +166,17 @@ pub trait SketchStore: Send + Sync {
     /// The union over a scope, in one step: a collection that comes up meanwhile is in it or has no stale key yet.
     async fn snapshot(&self, scope: &Scope) -> Result<Snapshot, SketchError>;
 
-    /// Puts this process's report, and where its feed resumes.
+    /// Puts this process's report, and where its feed resumes. Answers which cells of a grid are gone, by their
+    /// names: they reported nothing for too long. What only they matched is to be reported lost, and they dismissed.
     async fn report(
         &self,
         epoch: u64,
         report: Report,
         resume: Option<&[u8]>,
-    ) -> Result<(), SketchError>;
+    ) -> Result<Vec<String>, SketchError>;
+
+    /// A cell's report does not count any more.
+    async fn dismiss(&self, epoch: u64, cell: &str) -> Result<(), SketchError>;
 }
 
 /// What [`SketchStore::open`] found.

@@ -61,9 +61,9 @@ redis.register_function('freshet1_settle', function(keys, args)
   return settled
 end)
 
--- Turns fresh copies read before `position` stale; whether there were any.
-local function invalidate(s, now, key, entry, position)
-  if entry[FU] <= now or entry[FP] >= position then return false end
+-- Turns fresh copies read before `position`, or wherever they were read, stale; whether there were any.
+local function invalidate(s, now, key, entry, position, wherever)
+  if entry[FU] <= now or entry[FP] >= position and not wherever then return false end
   if entry[SU] <= now then
     entry[SU], entry[SE], entry[SM], entry[SP] = entry[FU], entry[FE], entry[FM], position
   else
@@ -101,6 +101,20 @@ redis.register_function('freshet1_report_write', function(keys, args)
     hits[#hits + 1] = hit
   end
   forget(s, now, tonumber(args[3]), tonumber(args[4]))
+  grow(s)
+  return hits
+end)
+
+-- The same arguments and reply, of keys that nobody matched for a while.
+redis.register_function('freshet1_report_lost', function(keys, args)
+  local refused = stale_epoch(keys[1], args[1])
+  if refused then return refused end
+  local now, s = clock(), open_space(keys[1], args[2])
+  local hits = {}
+  for i = 5, #args, 2 do
+    local entry = load_entry(s, args[i])
+    hits[#hits + 1] = entry and invalidate(s, now, args[i], entry, args[i + 1], true) and 1 or 0
+  end
   grow(s)
   return hits
 end)

@@ -78,16 +78,22 @@ end
 
 -- epoch, member, watermark, as_of (server ms), invalidation_ms, lease_ms, resume token or '', new epoch, new salt,
 -- span_ms, retention_ms, changes_max. A process whose lease ended took what it was matching with it, and a server in
--- another life may have lost what it was told: a new epoch (rule C8). Replies the server's time.
+-- another life may have lost what it was told: a new epoch (rule C8). A cell of a grid whose lease ended took only its own
+-- part with it, which is the caller's to see to. Replies the server's time and the cells that are gone.
 redis.register_function('freshet1_report', function(keys, args)
   local root, now = keys[1], clock()
   local refused = stale_epoch(root, args[1])
   if refused then return refused end
-  local lost = not is_of_this_life(root)
+  local lost, replied = not is_of_this_life(root), { now }
   local all = redis.call('HGETALL', root .. ':members')
   for i = 1, #all, 2 do
     local seen = cmsgpack.unpack(all[i + 1])[4]
-    lost = lost or all[i] ~= args[2] and now - seen > tonumber(args[6])
+    local gone = all[i] ~= args[2] and now - seen > tonumber(args[6])
+    if gone and string.sub(all[i], 1, 5) == 'cell:' then
+      replied[#replied + 1] = all[i]
+    else
+      lost = lost or gone
+    end
   end
   if lost then
     begin_epoch(root, args[8], args[9], now + tonumber(args[10]), args[3])
@@ -98,7 +104,16 @@ redis.register_function('freshet1_report', function(keys, args)
   redis.call('HSET', root .. ':members', args[2], cmsgpack.pack({ args[3], math.min(as_of, now), tonumber(args[5]), now }))
   if args[7] ~= '' then redis.call('HSET', root .. ':resume', args[2], args[7]) end
   tidy(root, now, tonumber(args[11]), tonumber(args[12]))
-  return now
+  return replied
+end)
+
+-- epoch, member.
+redis.register_function('freshet1_dismiss', function(keys, args)
+  local refused = stale_epoch(keys[1], args[1])
+  if refused then return refused end
+  redis.call('HDEL', keys[1] .. ':members', args[2])
+  redis.call('HDEL', keys[1] .. ':resume', args[2])
+  return 0
 end)
 
 -- The collections that a snapshot is of, as far as there is anything about them: 'd' and a database, or 'c' and names.

@@ -140,6 +140,32 @@ impl RedisSketch {
         Ok(epoch)
     }
 
+    /// Whether each key had copies that are stale from now on.
+    async fn report_keys(
+        &self,
+        function: &'static str,
+        epoch: u64,
+        namespace: &Namespace,
+        writes: &[Write],
+    ) -> Result<Vec<bool>, SketchError> {
+        let mut hits = Vec::with_capacity(writes.len());
+        for chunk in writes.chunks(WRITES_PER_CALL_MAX) {
+            let mut call = Call::new(function)
+                .arg(epoch)
+                .arg(name(namespace))
+                .arg(self.limits.retention_ms)
+                .arg(self.limits.changes_max);
+            for write in chunk {
+                call = call.arg(write.key.as_str()).arg(hex(write.position));
+            }
+            let reply = call.send(&self.library).await?;
+            for hit in items(&reply)? {
+                hits.push(integer(hit)? == 1);
+            }
+        }
+        Ok(hits)
+    }
+
     fn client_ms(&self, lifetimes: Lifetimes) -> u64 {
         if lifetimes.is_zero() {
             return 0;
@@ -255,22 +281,18 @@ impl SketchStore for RedisSketch {
         namespace: &Namespace,
         writes: &[Write],
     ) -> Result<Vec<bool>, SketchError> {
-        let mut hits = Vec::with_capacity(writes.len());
-        for chunk in writes.chunks(WRITES_PER_CALL_MAX) {
-            let mut call = Call::new("report_write")
-                .arg(epoch)
-                .arg(name(namespace))
-                .arg(self.limits.retention_ms)
-                .arg(self.limits.changes_max);
-            for write in chunk {
-                call = call.arg(write.key.as_str()).arg(hex(write.position));
-            }
-            let reply = call.send(&self.library).await?;
-            for hit in items(&reply)? {
-                hits.push(integer(hit)? == 1);
-            }
-        }
-        Ok(hits)
+        self.report_keys("report_write", epoch, namespace, writes)
+            .await
+    }
+
+    async fn report_lost(
+        &self,
+        epoch: u64,
+        namespace: &Namespace,
+        lost: &[Write],
+    ) -> Result<Vec<bool>, SketchError> {
+        self.report_keys("report_lost", epoch, namespace, lost)
+            .await
     }
 
     async fn report_collection(
@@ -364,7 +386,7 @@ impl SketchStore for RedisSketch {
         epoch: u64,
         report: Report,
         resume: Option<&[u8]>,
-    ) -> Result<(), SketchError> {
+    ) -> Result<Vec<String>, SketchError> {
         let candidate = self.fresh_epoch(epoch);
         let sent = self.clock.now();
         let reply = Call::new("report")
@@ -382,16 +404,24 @@ impl SketchStore for RedisSketch {
             .arg(self.limits.changes_max)
             .send(&self.library)
             .await?;
-        let time = u64::try_from(integer(&reply)?).map_err(|_| malformed("time"))?;
+        let [time, gone @ ..] = items(&reply)? else {
+            return Err(malformed("report"));
+        };
+        let time = u64::try_from(integer(time)?).map_err(|_| malformed("time"))?;
         let now = Heard {
             time,
             sent,
             heard: self.clock.now(),
         };
         match self.known.lock().hear(now) {
-            true => Ok(()),
+            true => gone.iter().map(text).collect(),
             false => Err(SketchError::EpochChanged(epoch)),
         }
+    }
+
+    async fn dismiss(&self, epoch: u64, cell: &str) -> Result<(), SketchError> {
+        let call = Call::new("dismiss").arg(epoch).arg(cell);
+        call.send(&self.library).await.map(drop)
     }
 }
 

@@ -1,6 +1,5 @@
-//! Settings → parts → application: which store, which sketch, which caches to purge.
+//! The parts that gateways and workers are made of, as the settings say.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -10,24 +9,20 @@ use freshet_core::name::Namespace;
 use freshet_core::sketch::machine::Limits;
 use freshet_core::time::{Clock, Ttl};
 use freshet_core::ttl::Policy;
+use freshet_invalidation::Resource;
+use freshet_invalidation::partition::streams::{RedisStreams, RedisStreamsSettings, Streams};
+use freshet_invalidation::partition::{Cell, Shape};
 use freshet_invalidation::purge::ledger::{FileLedger, Ledger, RedisLedger, RedisLedgerSettings};
-use freshet_invalidation::sketch::port::{SketchStore, Start};
+use freshet_invalidation::sketch::port::SketchStore;
 use freshet_invalidation::sketch::{Entropy, LocalSketch, RedisSettings, RedisSketch};
-use freshet_invalidation::{Connect, Parts, Pipeline, Resource};
 use secrecy::ExposeSecret;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use crate::app::{self, App};
 use crate::auth::access::Access;
 use crate::config::Settings;
-use crate::config::settings::{AccessRule, Grant, StoreChoice};
+use crate::config::settings::{AccessRule, Grant, Grid, StoreChoice};
 use crate::edges;
 use crate::read::asked::Asked;
 use crate::route::{Route, parse_params};
-use crate::store::{EmbeddedOptions, EmbeddedStore, MongoOptions, MongoStore, Store};
-use crate::telemetry::activity::{Activity, Watched};
-use crate::tier::Tier;
 
 /// Changes remembered per collection for reads under way; beyond it reads of that time are not cached.
 const CHANGES_MAX: usize = 100_000;
@@ -40,110 +35,11 @@ const SKETCH_MS_MAX: u64 = 250;
 /// How long changes are remembered, in milliseconds: longer than any permitted read.
 const RETENTION_MS: u64 = 30_000;
 
-/// An application with what runs beside it.
-pub struct Assembled {
-    /// The application.
-    pub app: Arc<App>,
-    /// The pipeline and the rest; they end with the stop token.
-    pub tasks: TaskTracker,
-}
-
-/// Opens the configured store.
-///
-/// # Errors
-/// What is wrong with it. A MongoDB that is down is not: it may come up later (C16).
-pub async fn open_store(
-    choice: &StoreChoice,
-    clock: &Arc<dyn Clock>,
-) -> anyhow::Result<Arc<dyn Store>> {
-    match choice {
-        StoreChoice::Mongo(uri) => {
-            // One provider for all of TLS; a second call finds it installed.
-            let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-            let store = MongoStore::connect(MongoOptions::new(uri), Arc::clone(clock))
-                .await
-                .context("the MongoDB connection string")?;
-            Ok(Arc::new(store))
-        }
-        StoreChoice::Embedded(directory) => {
-            let store = EmbeddedStore::open(EmbeddedOptions::new(directory), Arc::clone(clock))
-                .context("the embedded database")?;
-            Ok(Arc::new(store))
-        }
-    }
-}
-
-/// Puts everything together and starts what runs beside the server.
-///
-/// # Errors
-/// What is wrong with a part.
-pub async fn assemble(
-    settings: Settings,
-    clock: Arc<dyn Clock>,
-    entropy: Entropy,
-    activity: Option<Arc<Activity>>,
-    stop: &CancellationToken,
-) -> anyhow::Result<Assembled> {
-    let start = start(&settings);
-    let store = open_store(&settings.store, &clock).await?;
-    let tier = Arc::new(Tier::new(
-        settings.tier.bytes_max.0,
-        settings.tier.entry_bytes_max.len(),
-    ));
-    let seen_by_pipeline: Arc<dyn freshet_invalidation::Tier> = match &activity {
-        Some(activity) => Arc::new(Watched {
-            tier: Arc::clone(&tier),
-            activity: Arc::clone(activity),
-            clock: Arc::clone(&clock),
-        }),
-        None => tier.clone(),
-    };
-    let parts = Parts {
-        clock: Arc::clone(&clock),
-        sketch: sketch(&settings, &clock, entropy)?,
-        purgers: edges::purgers(&settings.edges, &clock, seed(&entropy))?,
-        ledger: ledger(&settings)?,
-        tier: seen_by_pipeline,
-        revive: Some(revive_under(&settings)),
-    };
-    let pipeline = Pipeline::new(parts, pipeline_settings(&settings, &entropy));
-    let tasks = TaskTracker::new();
-    let running = pipeline.clone();
-    let (for_feed, stop) = (Arc::clone(&store), stop.clone());
-    let connect: Connect = Box::new(move |resume| for_feed.source(resume));
-    tasks.spawn(async move { running.run(start, connect, stop).await });
-    let app = App::new(
-        settings,
-        app::Parts {
-            clock,
-            store,
-            pipeline,
-            tier,
-            activity,
-        },
-    );
-    Ok(Assembled {
-        app: Arc::new(app),
-        tasks,
-    })
-}
-
-/// Nobody can hold a copy of what was never there; of everything else somebody may (C8).
-fn start(settings: &Settings) -> Start {
-    match &settings.store {
-        StoreChoice::Embedded(directory) if is_empty(directory) => Start::First,
-        _ => Start::Again,
-    }
-}
-
-fn is_empty(directory: &Path) -> bool {
-    match std::fs::read_dir(directory) {
-        Ok(mut entries) => entries.next().is_none(),
-        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-    }
-}
-
-fn pipeline_settings(settings: &Settings, entropy: &Entropy) -> freshet_invalidation::Settings {
+/// How the pipeline is set up; a gateway and a cell alike.
+pub(super) fn pipeline_settings(
+    settings: &Settings,
+    entropy: &Entropy,
+) -> freshet_invalidation::Settings {
     let mut pipeline = freshet_invalidation::Settings {
         databases: databases(&settings.access),
         policy: Policy {
@@ -171,7 +67,7 @@ fn pipeline_settings(settings: &Settings, entropy: &Entropy) -> freshet_invalida
     pipeline
 }
 
-fn seed(entropy: &Entropy) -> u64 {
+pub(super) fn seed(entropy: &Entropy) -> u64 {
     let bytes = entropy.0.iter();
     bytes.fold(0, |seed, byte| seed << 8 ^ u64::from(*byte))
 }
@@ -191,7 +87,7 @@ fn databases(rules: &[AccessRule]) -> Vec<String> {
 }
 
 /// Revives with the hints that the rules give.
-fn revive_under(settings: &Settings) -> freshet_invalidation::Revive {
+pub(super) fn revive_under(settings: &Settings) -> freshet_invalidation::Revive {
     let access = Access::new(&settings.access);
     Arc::new(move |namespace, key| {
         let mut resource = revive(namespace, key)?;
@@ -212,11 +108,12 @@ fn revive(namespace: &Namespace, key: &Key) -> Option<Resource> {
     same.then(|| asked.resource(key.clone()).ok()).flatten()
 }
 
-/// In Redis where several gateways share one, else in this process.
-fn sketch(
+/// In Redis where several gateways share one, else in this process. `member`: who feeds it, and how long it may be silent.
+pub(super) fn sketch(
     settings: &Settings,
     clock: &Arc<dyn Clock>,
     entropy: Entropy,
+    member: &Member,
 ) -> anyhow::Result<Arc<dyn SketchStore>> {
     let caps = Lifetimes {
         m: seconds(settings.policy.max_age_max),
@@ -246,9 +143,9 @@ fn sketch(
     let redis = RedisSettings {
         url: url.expose_secret().to_owned(),
         prefix: "freshet".to_owned(),
-        member: member(settings),
+        member: member.name.clone(),
         operation_ms_max: SKETCH_MS_MAX,
-        lease_ms: 10_000,
+        lease_ms: member.lease_ms,
     };
     let sketch =
         RedisSketch::new(redis, limits, Arc::clone(clock), entropy).context("the Redis URL")?;
@@ -256,12 +153,15 @@ fn sketch(
 }
 
 /// Where purges outlive the process: in Redis where there is one, else beside the embedded store.
-fn ledger(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Ledger>>> {
+pub(super) fn ledger(
+    settings: &Settings,
+    member: &Member,
+) -> anyhow::Result<Option<Arc<dyn Ledger>>> {
     if let Some(url) = &settings.redis {
         let settings = RedisLedgerSettings {
             url: url.expose_secret().to_owned(),
             prefix: "freshet".to_owned(),
-            member: member(settings),
+            member: member.name.clone(),
             operation_ms_max: SKETCH_MS_MAX,
         };
         let ledger = RedisLedger::new(&settings).context("the Redis URL")?;
@@ -275,13 +175,57 @@ fn ledger(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Ledger>>> {
     })
 }
 
-/// Unique among the gateways of a deployment, and the same after a restart: containers all listen on the same
-/// address, machines may run several gateways.
-fn member(settings: &Settings) -> String {
-    settings.name.clone().unwrap_or_else(|| {
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        format!("{}:{}", host.trim(), settings.server.listen)
-    })
+/// A process among those that feed the sketch.
+pub(super) struct Member {
+    pub(super) name: String,
+    /// Silent for so long, it is gone.
+    lease_ms: u64,
+}
+
+impl Member {
+    /// A gateway that matches for itself. Unique among the gateways of a deployment, and the same after a restart:
+    /// containers all listen on the same address, machines may run several gateways.
+    pub(super) fn gateway(settings: &Settings) -> Member {
+        let name = settings.name.clone().unwrap_or_else(|| {
+            let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+            format!("{}:{}", host.trim(), settings.server.listen)
+        });
+        Member {
+            name,
+            lease_ms: 10_000,
+        }
+    }
+
+    /// A cell: what it takes with it is only its row, so it is given up sooner.
+    pub(super) fn cell(cell: &Cell) -> Member {
+        Member {
+            name: cell.member(),
+            lease_ms: 5_000,
+        }
+    }
+}
+
+/// The streams of the grid. Their names tell its shape: grids of two shapes can run side by side, while one replaces the
+/// other.
+pub(super) fn streams(
+    settings: &Settings,
+    grid: &Grid,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<Arc<dyn Streams>> {
+    let url = settings
+        .redis
+        .as_ref()
+        .context("a grid needs `redis`")?
+        .expose_secret();
+    let Shape { queries, writes } = grid.shape;
+    let settings = RedisStreamsSettings {
+        url: url.to_owned(),
+        prefix: format!("freshet:{queries}x{writes}"),
+        operation_ms_max: SKETCH_MS_MAX,
+        entries_max: grid.retained_entries_max,
+    };
+    let streams = RedisStreams::new(settings, Arc::clone(clock)).context("the Redis URL")?;
+    Ok(Arc::new(streams))
 }
 
 fn millis(duration: std::time::Duration) -> u64 {
