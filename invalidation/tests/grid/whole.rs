@@ -1,5 +1,7 @@
 //! A whole grid on a stage: a database that replays its changes from wherever it is asked to, cells, and a gateway.
 
+#![allow(unreachable_pub)] // as the other stages
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +16,7 @@ use freshet_fixture::{Parts as Real, fresh_database_name};
 use freshet_invalidation::ingest::port::{Batch, Source, SourceError, Watermark};
 use freshet_invalidation::partition::ingest::Ingest;
 use freshet_invalidation::partition::streams::{
-    LocalStreams, RedisStreams, RedisStreamsSettings, Streams,
+    From, Line, LocalStreams, RedisStreams, RedisStreamsSettings, Streams,
 };
 use freshet_invalidation::partition::{Cell, CellSource, Client, Shape};
 use freshet_invalidation::sketch::port::{Scope, SketchStore, Start};
@@ -88,7 +90,6 @@ pub struct Grid {
 }
 
 struct RunningCell {
-    pipeline: Pipeline,
     stop: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -175,13 +176,17 @@ impl Grid {
         let count = shape.queries * shape.writes;
         for at in 0..count {
             grid.cells.push(None);
-            grid.start(at / shape.writes, at % shape.writes);
+            grid.begin(at / shape.writes, at % shape.writes, Start::First);
         }
         grid.all_up().await;
         grid
     }
 
     pub fn start(&mut self, row: u32, column: u32) {
+        self.begin(row, column, Start::Again);
+    }
+
+    fn begin(&mut self, row: u32, column: u32, start: Start) {
         let (shape, clock) = (self.shape, self.clock.clone());
         let cell = Cell { shape, row, column };
         let shared: Arc<dyn Clock> = clock.clone();
@@ -218,17 +223,13 @@ impl Grid {
             Box::new(source) as Box<dyn Source>
         });
         let stop = CancellationToken::new();
-        let (running, stopping, leading) = (pipeline.clone(), stop.clone(), stop.clone());
+        let (stopping, leading) = (stop.clone(), stop.clone());
         let tasks = vec![
             tokio::spawn(async move { ingest.run(leading).await }),
-            tokio::spawn(async move { running.run(Start::Again, connect, stopping).await }),
+            tokio::spawn(async move { pipeline.run(start, connect, stopping).await }),
         ];
         let at = (row * shape.writes + column) as usize;
-        self.cells[at] = Some(RunningCell {
-            pipeline,
-            stop,
-            tasks,
-        });
+        self.cells[at] = Some(RunningCell { stop, tasks });
     }
 
     /// As `kill -9` does.
@@ -250,11 +251,6 @@ impl Grid {
                 task.await.expect("no panic");
             }
         }
-    }
-
-    pub fn cell(&self, row: u32, column: u32) -> &Pipeline {
-        let at = (row * self.shape.writes + column) as usize;
-        &self.cells[at].as_ref().expect("a cell").pipeline
     }
 
     pub async fn all_up(&self) {
@@ -284,7 +280,7 @@ impl Grid {
     /// What came before cannot be read any more.
     pub fn lose_history(&self) {
         let mut state = self.database.state.lock();
-        state.lost = state.events.len() + 1;
+        state.lost = state.events.len();
     }
 
     pub fn position(&self) -> u64 {
@@ -341,6 +337,16 @@ impl Grid {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("it never came about that {what}");
+    }
+
+    /// The leader writes ten pages more.
+    pub async fn pages(&self, column: u32) {
+        let line = Line::Changes(column);
+        let mut reader = self.streams.read(&line, From::Now).await.expect("reads");
+        let mut pages = 0;
+        while pages < 10 {
+            pages += reader.next(100).await.expect("an answer").len();
+        }
     }
 
     /// The whole sketch has reached everything that is committed.
