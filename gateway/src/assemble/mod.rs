@@ -145,4 +145,3 @@ fn is_empty(directory: &Path) -> bool {
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     }
 }
-

@@ -38,10 +38,7 @@ const END_MAX: Duration = Duration::from_secs(5);
 /// What keeps it from starting.
 pub async fn run(arguments: cli::Worker) -> anyhow::Result<ExitCode> {
     let configured = &arguments.configured;
-    match config::load(
-        configured.config.as_deref(),
-        &layers(configured.flags()),
-    ) {
+    match config::load(configured.config.as_deref(), &layers(configured.flags())) {
         Ok(settings) => work(settings, &arguments).await,
         Err(mistakes) => Ok(mistaken(&mistakes)),
     }

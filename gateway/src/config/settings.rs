@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-pub use super::grid::Grid;
 pub use super::edges::{AkamaiNetwork, Edge, EdgeKind, WebhookAuth};
+pub use super::grid::Grid;
 use super::policy::Policy;
 use super::reader::Reader;
 pub use super::rules::{AccessRule, Clients, DatabaseOnly, Grant, Queries};

@@ -6,6 +6,7 @@ mod commands;
 mod edges;
 mod errors;
 mod explain;
+mod grid;
 mod headers;
 mod imports;
 mod lifecycle;

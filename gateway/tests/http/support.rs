@@ -60,6 +60,22 @@ const OPEN: &str =
 impl Server {
     /// With an embedded store of its own; `settings` go over the defaults of these tests.
     pub(crate) fn start(settings: &[(&str, &str)]) -> Server {
+        Server::run(&["serve"], settings)
+    }
+
+    /// A cell of a grid.
+    pub(crate) fn worker(queries: &str, writes: &str, settings: &[(&str, &str)]) -> Server {
+        let command = [
+            "worker",
+            "--query-partition",
+            queries,
+            "--write-partition",
+            writes,
+        ];
+        Server::run(&command, settings)
+    }
+
+    fn run(arguments: &[&str], settings: &[(&str, &str)]) -> Server {
         let dir = TempDir::new().expect("a directory");
         let store = format!("embedded:{}", dir.path().join("data").display());
         let mut all = vec![
@@ -72,7 +88,7 @@ impl Server {
         ];
         all.extend_from_slice(settings);
         let mut command = freshet();
-        command.arg("serve");
+        command.args(arguments);
         for (path, value) in all {
             command.arg("--set").arg(format!("{path}={value}"));
         }
@@ -85,7 +101,7 @@ impl Server {
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 if let Ok(event) = serde_json::from_str::<Value>(&line)
-                    && event["message"] == "listening"
+                    && (event["message"] == "listening" || event["message"] == "working")
                 {
                     let _ = found.send(event["address"].as_str().map(str::to_owned));
                 }
@@ -187,6 +203,12 @@ impl Server {
         tokio::time::timeout(PATIENCE, asking)
             .await
             .unwrap_or_else(|_| panic!("{target} never was as wanted"))
+    }
+
+    /// As `kill -9` does.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("it ends");
     }
 
     /// Sends SIGTERM.

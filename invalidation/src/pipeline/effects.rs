@@ -256,8 +256,7 @@ impl Inner {
             invalidation_ms: state.invalidation_ms(self.outbox.invalidation_ms(), now),
         };
         let gone = self.sketch.report(epoch, report, resume).await?;
-        if let Some(role) = self.cell()
-        {
+        if let Some(role) = self.cell() {
             role.gone.send_if_modified(|known| {
                 let is_news = *known != gone;
                 *known = gone;

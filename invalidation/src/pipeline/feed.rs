@@ -12,8 +12,8 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{error, info, warn};
 
 use super::{Connect, Inner};
-use crate::partition::Retained;
 use crate::ingest::port::{Batch, Source, SourceError};
+use crate::partition::Retained;
 use crate::purge::{Confirmed, Target};
 use crate::sketch::port::{Earlier, Opened, Purged, Start};
 
@@ -108,7 +108,10 @@ async fn take_in(inner: &Arc<Inner>, start: Start, connect: Connect) {
             }
             Err(SourceError::Missed(why)) => match inner.cell() {
                 Some(role) => {
-                    warn!(why, "changes were missed: what this row shows counts as stale");
+                    warn!(
+                        why,
+                        "changes were missed: what this row shows counts as stale"
+                    );
                     inner.lose_own_row(role).await;
                 }
                 None => lose(inner).await,

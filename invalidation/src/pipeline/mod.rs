@@ -31,9 +31,9 @@ use self::snapshots::Snapshots;
 use self::state::State;
 use crate::ingest::port::{Source, Watermark};
 use crate::live::Live;
+use crate::matcher::Shown;
 use crate::partition::streams::Streams;
 use crate::partition::{Cell, Client};
-use crate::matcher::Shown;
 use crate::purge::ledger::Ledger;
 use crate::purge::port::Purger;
 use crate::purge::{EdgeStatus, Outbox};
@@ -121,7 +121,12 @@ impl Pipeline {
     /// One cell of a grid. Its change feed is a [`crate::partition::CellSource`], its name in the sketch
     /// [`Cell::member`], and it has to be able to revive.
     #[must_use]
-    pub fn cell(parts: Parts, settings: Settings, cell: Cell, streams: Arc<dyn Streams>) -> Pipeline {
+    pub fn cell(
+        parts: Parts,
+        settings: Settings,
+        cell: Cell,
+        streams: Arc<dyn Streams>,
+    ) -> Pipeline {
         let life = parts.clock.wall_ms();
         let role = Role::Cell(CellRole::new(cell, streams, life));
         Pipeline::with_role(parts, settings, role)

@@ -40,8 +40,7 @@ pub(super) async fn run(
     stop: CancellationToken,
 ) {
     let mut tasks = JoinSet::new();
-    let (following, listening, living) =
-        (Arc::clone(inner), Arc::clone(client), Arc::clone(inner));
+    let (following, listening, living) = (Arc::clone(inner), Arc::clone(client), Arc::clone(inner));
     let of = Arc::clone(client);
     tasks.spawn(until(stop.clone(), async move {
         following.follow(&of).await;

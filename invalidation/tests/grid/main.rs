@@ -3,9 +3,9 @@
 
 #[path = "../conformance/mod.rs"]
 mod conformance;
-mod whole;
 #[path = "../stage/mod.rs"]
 mod stage;
+mod whole;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use freshet_core::query::{Filter, Projection, Sort};
 use freshet_invalidation::partition::Shape;
 use freshet_invalidation::partition::streams::Line;
 use freshet_invalidation::{NotCached, Resource, Watch, Watched};
-use whole::{Grid, Transport};
 use rstest::rstest;
 use stage::{Stage, namespace, record, state};
+use whole::{Grid, Transport};
 
 /// The records with this x.
 fn query(x: i32) -> Resource {
@@ -102,7 +102,11 @@ async fn every_pair_of_query_and_write_meets(#[case] transport: Transport) {
         (0..20).all(|x| dropped.contains(&query(x).key) && dropped.contains(&record(x).key))
     })
     .await;
-    assert_eq!(grid.cache.times(SurrogateKey::resource(ResourceKind::Query, &query(30).key)), 0);
+    assert_eq!(
+        grid.cache
+            .times(SurrogateKey::resource(ResourceKind::Query, &query(30).key)),
+        0
+    );
 }
 
 /// C1: a query is registered after its answer was read; what changed in between is not lost.
@@ -150,9 +154,7 @@ async fn c1_a_change_between_the_read_and_the_registration_is_replayed(
 #[case(Transport::Local)]
 #[case(Transport::Redis)]
 #[tokio::test]
-async fn c8_a_cell_that_is_gone_makes_its_row_stale_and_nothing_else(
-    #[case] transport: Transport,
-) {
+async fn c8_a_cell_that_is_gone_makes_its_row_stale_and_nothing_else(#[case] transport: Transport) {
     let mut grid = Grid::new(transport, TWO_BY_TWO, all()).await;
     let ((lost_x, lost), (kept_x, kept)) = (of_row(grid.shape, 1), of_row(grid.shape, 0));
     grid.cached(&lost).await;
@@ -160,7 +162,8 @@ async fn c8_a_cell_that_is_gone_makes_its_row_stale_and_nothing_else(
     let epoch = grid.gateway.status().epoch;
     grid.kill(1, 0);
     grid.until_stale(&lost).await;
-    grid.until("it is purged", || purged(&grid, &lost) >= 2).await;
+    grid.until("it is purged", || purged(&grid, &lost) >= 2)
+        .await;
     assert!(!grid.contains(&kept).await);
     assert_eq!(purged(&grid, &kept), 0);
     assert_eq!(grid.cache.times(database_surrogate("d")), 0);
@@ -281,8 +284,10 @@ async fn c8_history_that_is_lost_makes_everything_stale(#[case] transport: Trans
         }
     }
     grid.until_stale(&query(5)).await;
-    grid.until("a new epoch begins", || grid.gateway.status().epoch != epoch)
-        .await;
+    grid.until("a new epoch begins", || {
+        grid.gateway.status().epoch != epoch
+    })
+    .await;
     grid.until("the database is purged", || {
         grid.cache.times(database_surrogate("d")) >= 1
     })

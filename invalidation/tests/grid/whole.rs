@@ -272,7 +272,9 @@ impl Grid {
         let mut state = self.database.state.lock();
         let position = Position(state.position.0 + 1);
         state.position = position;
-        let placed = events.into_iter().map(|event| ChangeEvent { position, ..event });
+        let placed = events
+            .into_iter()
+            .map(|event| ChangeEvent { position, ..event });
         state.events.extend(placed);
         position
     }

@@ -127,7 +127,9 @@ async fn nothing_is_missed_or_doubled_across_a_fail_over() {
                 feed.last = batch;
             }
             Err(SourceError::Unavailable(_)) => tokio::time::sleep(Duration::from_millis(50)).await,
-            Err(SourceError::Gap(reason) | SourceError::Missed(reason)) => panic!("nothing was lost: {reason}"),
+            Err(SourceError::Gap(reason) | SourceError::Missed(reason)) => {
+                panic!("nothing was lost: {reason}")
+            }
         }
         if !killed && seen.len() > 50 {
             mongo.nodes[0].kill().await.unwrap();

@@ -143,7 +143,13 @@ impl Streams for LocalStreams {
     }
 
     async fn row(&self, row: u32) -> Result<Row, StreamError> {
-        Ok(self.state.lock().rows.get(&row).cloned().unwrap_or_default())
+        Ok(self
+            .state
+            .lock()
+            .rows
+            .get(&row)
+            .cloned()
+            .unwrap_or_default())
     }
 
     async fn mark(&self, row: u32, column: u32, up: bool) -> Result<(), StreamError> {
@@ -206,4 +212,3 @@ impl Reader for LocalReader {
         }
     }
 }
-

@@ -86,7 +86,9 @@ static LEAD: LazyLock<Script> = LazyLock::new(|| {
 
 /// KEYS: leader. ARGV: who.
 static STEP_DOWN: LazyLock<Script> = LazyLock::new(|| {
-    Script::new("if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 0")
+    Script::new(
+        "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 0",
+    )
 });
 
 impl RedisStreams {
@@ -230,8 +232,7 @@ impl Streams for RedisStreams {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.key(&format!("q:{row}"), "row"));
         let mut connection = self.connection.clone();
-        let fields: HashMap<String, u64> =
-            self.run(command.query_async(&mut connection)).await?;
+        let fields: HashMap<String, u64> = self.run(command.query_async(&mut connection)).await?;
         let up = fields
             .keys()
             .filter_map(|field| field.strip_prefix("up:")?.parse().ok());
@@ -250,8 +251,9 @@ impl Streams for RedisStreams {
             false => pipe.hdel(&key, format!("up:{column}")),
         };
         let mut connection = self.connection.clone();
-        let done: RedisResult<redis::Value> =
-            self.run(async { Ok(pipe.query_async(&mut connection).await) }).await?;
+        let done: RedisResult<redis::Value> = self
+            .run(async { Ok(pipe.query_async(&mut connection).await) })
+            .await?;
         done.map(drop).map_err(StreamError::of)
     }
 
