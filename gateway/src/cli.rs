@@ -62,7 +62,7 @@ pub struct Configured {
     /// The database: mongodb://… or embedded:DIRECTORY
     #[arg(long, value_name = "STORE")]
     pub store: Option<String>,
-    /// Redis for the sketch: redis://…
+    /// Redis for the sketch: redis://…, rediss://… or redis+cluster://…
     #[arg(long, value_name = "URL")]
     pub redis: Option<String>,
     /// Where to listen

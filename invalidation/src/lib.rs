@@ -17,6 +17,7 @@ pub mod registry;
 pub mod sketch;
 mod telemetry;
 
+pub use connection::{RedisServer, RedisUrlError};
 pub use matcher::{End, LOOK_AHEAD, Shape, View, Watch, Window};
 pub use pipeline::{
     Answer, Connect, NotCached, Parts, Pipeline, Revive, Settings, Status, Ticket, Tier,

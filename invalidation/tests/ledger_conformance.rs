@@ -1,11 +1,15 @@
 //! One suite for every ledger of purges.
 
+mod conformance;
+
+use conformance::{Kind, server};
 use freshet_core::freshness::{
     ResourceKind, SurrogateKey, collection_surrogate, database_surrogate,
 };
 use freshet_core::name::Namespace;
 use freshet_core::time::Position;
-use freshet_fixture::{Parts, fresh_database_name};
+use freshet_fixture::fresh_database_name;
+use freshet_invalidation::RedisServer;
 use freshet_invalidation::purge::ledger::{FileLedger, Ledger, RedisLedger, RedisLedgerSettings};
 use freshet_invalidation::purge::{Confirmed, Order, Target};
 use rstest::rstest;
@@ -14,31 +18,34 @@ use tempfile::TempDir;
 /// Where ledgers live; each call of [`Place::ledger`] is another life of the process.
 enum Place {
     File(TempDir),
-    Redis(String, String),
+    Redis(RedisServer, String),
 }
 
 impl Place {
     async fn of(kind: &str) -> Place {
         match kind {
             "file" => Place::File(TempDir::new().expect("a directory")),
-            _ => {
-                let url = Parts::redis().await.expect("Redis").as_str().to_owned();
-                Place::Redis(url, fresh_database_name())
-            }
+            "redis" => Place::redis(Kind::Plain).await,
+            "redis-tls" => Place::redis(Kind::Guarded).await,
+            _ => Place::redis(Kind::Cluster).await,
         }
+    }
+
+    async fn redis(kind: Kind) -> Place {
+        Place::Redis(kind.server().await, fresh_database_name())
     }
 
     fn ledger(&self) -> Box<dyn Ledger> {
         match self {
             Place::File(directory) => Box::new(FileLedger::new(&directory.path().join("purges"))),
-            Place::Redis(url, prefix) => {
+            Place::Redis(server, prefix) => {
                 let settings = RedisLedgerSettings {
-                    url: url.clone(),
+                    server: server.clone(),
                     prefix: prefix.clone(),
                     member: "a".to_owned(),
                     operation_ms_max: 2_000,
                 };
-                Box::new(RedisLedger::new(&settings).expect("a URL"))
+                Box::new(RedisLedger::new(&settings).expect("settings"))
             }
         }
     }
@@ -103,7 +110,9 @@ fn named(orders: &[&Order]) -> Vec<(String, u64)> {
 
 #[rstest]
 #[tokio::test]
-async fn what_is_noted_and_not_confirmed_is_taken_up(#[values("file", "redis")] kind: &str) {
+async fn what_is_noted_and_not_confirmed_is_taken_up(
+    #[values("file", "redis", "redis-tls", "redis-cluster")] kind: &str,
+) {
     let place = Place::of(kind).await;
     let ledger = place.ledger();
     assert_eq!(ledger.take_up().await, Ok(Vec::new()));
@@ -126,7 +135,9 @@ async fn what_is_noted_and_not_confirmed_is_taken_up(#[values("file", "redis")] 
 
 #[rstest]
 #[tokio::test]
-async fn a_later_order_is_not_settled_by_an_earlier_purge(#[values("file", "redis")] kind: &str) {
+async fn a_later_order_is_not_settled_by_an_earlier_purge(
+    #[values("file", "redis", "redis-tls", "redis-cluster")] kind: &str,
+) {
     let place = Place::of(kind).await;
     let ledger = place.ledger();
     let (first, second) = (resource("c", 1, 5), resource("c", 1, 9));
@@ -152,7 +163,9 @@ async fn a_later_order_is_not_settled_by_an_earlier_purge(#[values("file", "redi
 
 #[rstest]
 #[tokio::test]
-async fn a_wider_purge_settles_what_lies_within(#[values("file", "redis")] kind: &str) {
+async fn a_wider_purge_settles_what_lies_within(
+    #[values("file", "redis", "redis-tls", "redis-cluster")] kind: &str,
+) {
     let place = Place::of(kind).await;
     let ledger = place.ledger();
     let orders = [
@@ -189,7 +202,9 @@ async fn a_wider_purge_settles_what_lies_within(#[values("file", "redis")] kind:
 
 #[rstest]
 #[tokio::test]
-async fn a_life_goes_on_where_the_one_before_ended(#[values("file", "redis")] kind: &str) {
+async fn a_life_goes_on_where_the_one_before_ended(
+    #[values("file", "redis", "redis-tls", "redis-cluster")] kind: &str,
+) {
     let place = Place::of(kind).await;
     let orders = [resource("c", 1, 5), resource("c", 2, 6)];
     place.ledger().note(&orders).await.expect("noted");
@@ -251,12 +266,12 @@ async fn a_file_does_not_grow_with_what_is_settled() {
 #[tokio::test]
 async fn a_ledger_that_cannot_be_reached_says_so() {
     let settings = RedisLedgerSettings {
-        url: "redis://127.0.0.1:1/".to_owned(),
+        server: server("redis://127.0.0.1:1/"),
         prefix: "x".to_owned(),
         member: "a".to_owned(),
         operation_ms_max: 200,
     };
-    let ledger = RedisLedger::new(&settings).expect("a URL");
+    let ledger = RedisLedger::new(&settings).expect("settings");
     assert!(ledger.take_up().await.is_err());
     let order = resource("c", 1, 1);
     assert!(ledger.note(std::slice::from_ref(&order)).await.is_err());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use conformance::{SystemClock, redis};
+use conformance::{SystemClock, redis, server};
 use freshet_core::change::Image;
 use freshet_core::freshness::{ResourceKind, SurrogateKey, database_surrogate};
 use freshet_core::key::Key;
@@ -71,13 +71,13 @@ impl Lives {
         let clock = Arc::new(SystemClock::new());
         let sketch = redis(&self.url, &self.prefix, "a", limits(), clock);
         let settings = RedisLedgerSettings {
-            url: self.url.clone(),
+            server: server(&self.url),
             prefix: self.prefix.clone(),
             member: "a".to_owned(),
             operation_ms_max: 2_000,
         };
         let ledger = Reachable {
-            ledger: RedisLedger::new(&settings).expect("a URL"),
+            ledger: RedisLedger::new(&settings).expect("settings"),
             reached: Arc::clone(reached),
         };
         let revive: Revive = Arc::new(|_: &Namespace, key: &Key| -> Option<Resource> {

@@ -7,7 +7,7 @@ mod stage;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conformance::{SystemClock, redis};
+use conformance::{SystemClock, redis, server};
 use freshet_core::change::Image;
 use freshet_core::freshness::{ResourceKind, SurrogateKey};
 use freshet_core::key::Key;
@@ -215,7 +215,7 @@ async fn c8_a_process_that_is_gone_takes_what_it_matched_with_it() {
     let prefix = fresh_database_name();
     let short = |member: &str| {
         let settings = freshet_invalidation::sketch::RedisSettings {
-            url: url.as_str().to_owned(),
+            server: server(url.as_str()),
             prefix: prefix.clone(),
             member: member.to_owned(),
             operation_ms_max: 2_000,

@@ -1,8 +1,9 @@
-//! One suite for both sketches: in process with a clock that is moved by hand, in Redis with the server's.
+//! One suite for both sketches: in process with a clock that is moved by hand, in Redis with the server's; and for Redis
+//! as it is run: one server, over TLS with few rights, a cluster.
 
 mod conformance;
 
-use conformance::{Adapter, Bench, M1, holds, namespace};
+use conformance::{Adapter, Bench, Kind, M1, holds, namespace};
 use freshet_core::freshness::Lifetimes;
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
@@ -23,7 +24,9 @@ fn lives(m: u32, s: u32) -> Lifetimes {
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn a_write_before_any_read_is_not_stale(#[case] adapter: Adapter) {
     let bench = Bench::new(adapter).await;
@@ -33,7 +36,9 @@ async fn a_write_before_any_read_is_not_stale(#[case] adapter: Adapter) {
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn c3_stale_until_the_longest_horizon_and_then_gone(#[case] adapter: Adapter) {
     let bench = Bench::new(adapter).await;
@@ -51,7 +56,9 @@ async fn c3_stale_until_the_longest_horizon_and_then_gone(#[case] adapter: Adapt
 /// A client that asks for a whole database must hear of collections that the database no longer lists.
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn c8_a_whole_database_is_what_the_sketch_knows_of_it(#[case] adapter: Adapter) {
     let bench = Bench::new(adapter).await;
@@ -72,7 +79,9 @@ async fn c8_a_whole_database_is_what_the_sketch_knows_of_it(#[case] adapter: Ada
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn c19_the_same_write_twice_is_one(#[case] adapter: Adapter) {
     let bench = Bench::new(adapter).await;
@@ -98,7 +107,9 @@ async fn c19_the_same_write_twice_is_one(#[case] adapter: Adapter) {
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn c2_a_read_before_the_last_change_is_refused(#[case] adapter: Adapter) {
     let bench = Bench::new(adapter).await;
@@ -119,7 +130,9 @@ async fn c2_a_read_before_the_last_change_is_refused(#[case] adapter: Adapter) {
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn c2_what_is_forgotten_refuses_older_reads_of_everything(#[case] adapter: Adapter) {
     let bench = Bench::with(adapter, |limits| limits.retention_ms = 1_000).await;
@@ -134,7 +147,9 @@ async fn c2_what_is_forgotten_refuses_older_reads_of_everything(#[case] adapter:
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn c2_more_changes_than_can_be_remembered_raise_the_floor(#[case] adapter: Adapter) {
     let bench = Bench::with(adapter, |limits| limits.changes_max = 8).await;
@@ -153,7 +168,9 @@ async fn c2_more_changes_than_can_be_remembered_raise_the_floor(#[case] adapter:
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn c3_a_confirmed_purge_leaves_m(#[case] adapter: Adapter) {
     let bench = Bench::new(adapter).await;
@@ -174,7 +191,9 @@ async fn c3_a_confirmed_purge_leaves_m(#[case] adapter: Adapter) {
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn c3_a_later_change_waits_for_its_own_purge(#[case] adapter: Adapter) {
     let bench = Bench::new(adapter).await;
@@ -192,7 +211,9 @@ async fn c3_a_later_change_waits_for_its_own_purge(#[case] adapter: Adapter) {
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn c4_purging_a_record_does_not_reach_copies_inside_results(#[case] adapter: Adapter) {
     let bench = Bench::new(adapter).await;
@@ -209,7 +230,9 @@ async fn c4_purging_a_record_does_not_reach_copies_inside_results(#[case] adapte
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn the_way_to_the_cache_is_added(#[case] adapter: Adapter) {
     let bench = Bench::with(adapter, |limits| limits.transfer_ms = 1_000).await;
@@ -222,7 +245,9 @@ async fn the_way_to_the_cache_is_added(#[case] adapter: Adapter) {
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn a_dropped_collection_takes_all_its_copies_along(#[case] adapter: Adapter) {
     let bench = Bench::new(adapter).await;
@@ -246,7 +271,9 @@ async fn a_dropped_collection_takes_all_its_copies_along(#[case] adapter: Adapte
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn c8_a_new_epoch_is_saturated_refuses_the_old_and_ends(#[case] adapter: Adapter) {
     let mut bench = Bench::with(adapter, |limits| limits.caps = lives(3, 2)).await;
@@ -282,7 +309,9 @@ async fn c8_a_new_epoch_is_saturated_refuses_the_old_and_ends(#[case] adapter: A
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn c8_a_confirmed_purge_of_everything_leaves_m(#[case] adapter: Adapter) {
     let bench = Bench::with(adapter, |limits| limits.caps = lives(1, 60)).await;
@@ -303,7 +332,9 @@ async fn c8_a_confirmed_purge_of_everything_leaves_m(#[case] adapter: Adapter) {
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn a_full_sketch_refuses(#[case] adapter: Adapter) {
     let bench = Bench::with(adapter, |limits| limits.keys_max = 2).await;
@@ -322,7 +353,9 @@ async fn a_full_sketch_refuses(#[case] adapter: Adapter) {
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn c6_ages_go_on_from_the_report(#[case] adapter: Adapter) {
     let bench = Bench::new(adapter).await;
@@ -349,7 +382,9 @@ async fn c6_ages_go_on_from_the_report(#[case] adapter: Adapter) {
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn many_stale_keys_grow_the_filter(#[case] adapter: Adapter) {
     let bench = Bench::with(adapter, |limits| limits.changes_max = 100_000).await;
@@ -372,7 +407,9 @@ async fn many_stale_keys_grow_the_filter(#[case] adapter: Adapter) {
 /// 10⁵ random operations against the naive model: what is stale and usable is in the sketch, always.
 #[rstest]
 #[case(Adapter::Local, 100_000)]
-#[case(Adapter::Redis, 20_000)]
+#[case(Adapter::Redis(Kind::Plain), 20_000)]
+#[case(Adapter::Redis(Kind::Guarded), 4_000)]
+#[case(Adapter::Redis(Kind::Cluster), 4_000)]
 #[tokio::test]
 async fn no_false_negatives_ever(#[case] adapter: Adapter, #[case] operations: usize) {
     let bench = Bench::new(adapter).await;
@@ -421,7 +458,9 @@ async fn no_false_negatives_ever(#[case] adapter: Adapter, #[case] operations: u
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn c8_a_start_that_is_not_the_first_is_saturated(#[case] adapter: Adapter) {
     let bench = Bench::unopened(adapter).await;
@@ -432,7 +471,9 @@ async fn c8_a_start_that_is_not_the_first_is_saturated(#[case] adapter: Adapter)
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn collections_that_nothing_is_left_of_make_room_and_leave_their_floor(
     #[case] adapter: Adapter,

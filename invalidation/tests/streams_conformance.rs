@@ -7,6 +7,7 @@ use std::sync::Arc;
 use conformance::SystemClock;
 use freshet_core::time::Clock;
 use freshet_fixture::{Parts, fresh_database_name};
+use freshet_invalidation::RedisServer;
 use freshet_invalidation::partition::streams::{
     From, Line, LocalStreams, Reader, RedisStreams, RedisStreamsSettings, Row, StreamError, Streams,
 };
@@ -27,7 +28,7 @@ async fn streams(adapter: Adapter, clock: &Arc<SystemClock>) -> Arc<dyn Streams>
         Adapter::Redis => {
             let url = Parts::redis().await.expect("Redis");
             let settings = RedisStreamsSettings {
-                url: url.as_str().to_owned(),
+                server: RedisServer::parse(url.as_str(), None).expect("a URL"),
                 prefix: fresh_database_name(),
                 operation_ms_max: 2_000,
                 entries_max: 1_000,

@@ -19,7 +19,7 @@ use freshet_invalidation::purge::ledger::{RedisLedger, RedisLedgerSettings};
 use freshet_invalidation::sketch::port::Start;
 use freshet_invalidation::sketch::{Entropy, RedisSettings, RedisSketch};
 use freshet_invalidation::{
-    Answer, Images, Parts, Pipeline, Resource, Settings, Watch, Watched, Window,
+    Answer, Images, Parts, Pipeline, RedisServer, Resource, Settings, Watch, Watched, Window,
 };
 use futures_util::StreamExt;
 use mongodb::options::{
@@ -307,8 +307,9 @@ async fn pipeline(
         caps: LIVES,
         transfer_ms: 2_000,
     };
+    let server = RedisServer::parse(redis.url.as_str(), None)?;
     let settings = RedisSettings {
-        url: redis.url.as_str().to_owned(),
+        server: server.clone(),
         prefix: "bench".to_owned(),
         member: "bench".to_owned(),
         operation_ms_max: 2_000,
@@ -333,7 +334,7 @@ async fn pipeline(
             rounds: Arc::clone(rounds),
         })],
         ledger: Some(Arc::new(RedisLedger::new(&RedisLedgerSettings {
-            url: redis.url.as_str().to_owned(),
+            server,
             prefix: "bench".to_owned(),
             member: "bench".to_owned(),
             operation_ms_max: 2_000,

@@ -15,7 +15,6 @@ use freshet_invalidation::partition::{Cell, Shape};
 use freshet_invalidation::purge::ledger::{FileLedger, Ledger, RedisLedger, RedisLedgerSettings};
 use freshet_invalidation::sketch::port::SketchStore;
 use freshet_invalidation::sketch::{Entropy, LocalSketch, RedisSettings, RedisSketch};
-use secrecy::ExposeSecret;
 
 use crate::auth::access::Access;
 use crate::config::Settings;
@@ -133,7 +132,7 @@ pub(super) fn sketch(
         caps,
         transfer_ms: millis(settings.server.fill_timeout),
     };
-    let Some(url) = &settings.redis else {
+    let Some(server) = &settings.redis else {
         return Ok(Arc::new(LocalSketch::new(
             Arc::clone(clock),
             entropy,
@@ -141,14 +140,14 @@ pub(super) fn sketch(
         )));
     };
     let redis = RedisSettings {
-        url: url.expose_secret().to_owned(),
+        server: server.clone(),
         prefix: "freshet".to_owned(),
         member: member.name.clone(),
         operation_ms_max: SKETCH_MS_MAX,
         lease_ms: member.lease_ms,
     };
-    let sketch =
-        RedisSketch::new(redis, limits, Arc::clone(clock), entropy).context("the Redis URL")?;
+    let sketch = RedisSketch::new(redis, limits, Arc::clone(clock), entropy)
+        .context("the settings of Redis")?;
     Ok(Arc::new(sketch))
 }
 
@@ -157,14 +156,14 @@ pub(super) fn ledger(
     settings: &Settings,
     member: &Member,
 ) -> anyhow::Result<Option<Arc<dyn Ledger>>> {
-    if let Some(url) = &settings.redis {
+    if let Some(server) = &settings.redis {
         let settings = RedisLedgerSettings {
-            url: url.expose_secret().to_owned(),
+            server: server.clone(),
             prefix: "freshet".to_owned(),
             member: member.name.clone(),
             operation_ms_max: SKETCH_MS_MAX,
         };
-        let ledger = RedisLedger::new(&settings).context("the Redis URL")?;
+        let ledger = RedisLedger::new(&settings).context("the settings of Redis")?;
         return Ok(Some(Arc::new(ledger)));
     }
     Ok(match &settings.store {
@@ -212,19 +211,15 @@ pub(super) fn streams(
     grid: &Grid,
     clock: &Arc<dyn Clock>,
 ) -> anyhow::Result<Arc<dyn Streams>> {
-    let url = settings
-        .redis
-        .as_ref()
-        .context("a grid needs `redis`")?
-        .expose_secret();
+    let server = settings.redis.as_ref().context("a grid needs `redis`")?;
     let Shape { queries, writes } = grid.shape;
     let settings = RedisStreamsSettings {
-        url: url.to_owned(),
+        server: server.clone(),
         prefix: format!("freshet:{queries}x{writes}"),
         operation_ms_max: SKETCH_MS_MAX,
         entries_max: grid.retained_entries_max,
     };
-    let streams = RedisStreams::new(settings, Arc::clone(clock)).context("the Redis URL")?;
+    let streams = RedisStreams::new(settings, Arc::clone(clock)).context("the settings of Redis")?;
     Ok(Arc::new(streams))
 }
 

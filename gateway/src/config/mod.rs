@@ -8,6 +8,7 @@ pub mod policy;
 pub mod reader;
 mod rules;
 pub mod settings;
+mod stores;
 pub mod units;
 
 use std::collections::BTreeMap;

@@ -1,16 +1,17 @@
 //! All settings, each with its default and what it does. Read from top to bottom this is the reference.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::time::Duration;
 
-use secrecy::SecretString;
+use freshet_invalidation::RedisServer;
 
 pub use super::edges::{AkamaiNetwork, Edge, EdgeKind, WebhookAuth};
 pub use super::grid::Grid;
 use super::policy::Policy;
 use super::reader::Reader;
 pub use super::rules::{AccessRule, Clients, DatabaseOnly, Grant, Queries};
+use super::stores;
+pub use super::stores::StoreChoice;
 use super::units::{Bytes, choice};
 
 /// Everything the gateway was told.
@@ -19,7 +20,7 @@ pub struct Settings {
     /// The database.
     pub store: StoreChoice,
     /// Redis for the sketch, when several gateways share one.
-    pub redis: Option<SecretString>,
+    pub redis: Option<RedisServer>,
     /// This gateway's name among those that share a Redis; none: host name and listening address.
     pub name: Option<String>,
     /// A grid of workers that match; none: each gateway matches for itself.
@@ -42,15 +43,6 @@ pub struct Settings {
     pub edges: Vec<Edge>,
     /// Logs.
     pub log: Log,
-}
-
-/// Where documents live.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoreChoice {
-    /// MongoDB, by connection string (it may hold a password: never logged).
-    Mongo(String),
-    /// The embedded store, in this directory.
-    Embedded(PathBuf),
 }
 
 /// The listening side: addresses, timeouts, limits of connections.
@@ -150,8 +142,8 @@ pub struct Log {
 impl Settings {
     /// Reads all settings; mistakes go to the reader's report.
     pub fn read(r: &mut Reader<'_>) -> Settings {
-        let store = read_store(r);
-        let redis = r.optional("redis", "Redis for the sketch, \"redis://host:6379\"; without it the sketch is in this process, and this is the only gateway.");
+        let store = stores::read_store(r);
+        let redis = stores::read_redis(r);
         let name = r.optional("name", "This gateway's name among those that share a Redis: unique, and the same after a restart; without it host name and listening address.");
         let grid = r.table("grid", Grid::read);
         let is_shared = matches!(store, StoreChoice::Mongo(_)) && redis.is_some();
@@ -174,34 +166,6 @@ impl Settings {
             edges: r.tables("edge", Edge::read),
         }
     }
-}
-
-fn read_store(r: &mut Reader<'_>) -> StoreChoice {
-    let text: String = r
-        .required(
-            "store",
-            "The database: \"mongodb://host:27017/?replicaSet=rs0\" or \"embedded:DIRECTORY\".",
-        )
-        .unwrap_or_default();
-    if let Some(directory) = text.strip_prefix("embedded:")
-        && !directory.is_empty()
-    {
-        return StoreChoice::Embedded(directory.into());
-    }
-    if !text.starts_with("mongodb://") && !text.starts_with("mongodb+srv://") && !text.is_empty() {
-        r.wrong(
-            "store",
-            "`store` must begin with mongodb://, mongodb+srv:// or embedded:",
-        );
-    }
-    // The driver's own message may quote the string, and with it a password.
-    if text.starts_with("mongodb") && mongodb::options::ConnectionString::parse(&text).is_err() {
-        r.wrong(
-            "store",
-            "`store` is not a connection string that MongoDB's driver can read",
-        );
-    }
-    StoreChoice::Mongo(text)
 }
 
 /// Settings that at zero would refuse or cut off every request.

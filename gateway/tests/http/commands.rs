@@ -90,6 +90,45 @@ fn check_knows_who_may_store_queries_and_how_many_are_watched() {
 }
 
 #[test]
+fn check_says_what_is_wrong_with_redis_and_shows_no_password() {
+    let dir = TempDir::new().expect("a directory");
+    let file = dir.path().join("freshet.toml");
+    let check = |redis: &str| {
+        std::fs::write(&file, format!("store = \"embedded:x\"\n{redis}")).expect("written");
+        let output = freshet().args(["check", "--config"]).arg(&file).output();
+        let output = output.expect("it runs");
+        let said = String::from_utf8(output.stderr).expect("UTF-8");
+        (output.status.code(), said)
+    };
+    let fine = check("redis = \"rediss+cluster://u:hunter2@a:1,b:2\"\n");
+    assert_eq!(fine.0, Some(0), "{}", fine.1);
+    for (redis, place, words) in [
+        (
+            "redis = \"http://u:hunter2@h\"\n",
+            ":2:9:",
+            "`redis` must be redis://",
+        ),
+        (
+            "redis = \"redis://u:hunter2@a,b\"\n",
+            ":2:9:",
+            "names several hosts",
+        ),
+        ("redis = \"redis://u:hunter2@h/x\"\n", ":2:9:", "database"),
+        (
+            "redis = \"rediss://h\"\nredis_ca = \"/nowhere\"\n",
+            ":3:12:",
+            "cannot be read",
+        ),
+        ("redis_ca = \"/nowhere\"\n", ":2:12:", "without `redis`"),
+    ] {
+        let (code, said) = check(redis);
+        assert_eq!(code, Some(64), "{redis}: {said}");
+        assert!(said.contains(place) && said.contains(words), "{said}");
+        assert!(!said.contains("hunter2"), "{said}");
+    }
+}
+
+#[test]
 fn the_reference_is_a_valid_file() {
     let dir = TempDir::new().expect("a directory");
     let file = dir.path().join("freshet.toml");

@@ -12,6 +12,7 @@ mod imports;
 mod lifecycle;
 mod live;
 mod mongo;
+mod redis;
 mod refusals;
 mod resources;
 mod stored;

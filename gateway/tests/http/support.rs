@@ -60,7 +60,12 @@ const OPEN: &str =
 impl Server {
     /// With an embedded store of its own; `settings` go over the defaults of these tests.
     pub(crate) fn start(settings: &[(&str, &str)]) -> Server {
-        Server::run(&["serve"], settings)
+        Server::start_in(&[], settings)
+    }
+
+    /// With variables of the environment.
+    pub(crate) fn start_in(environment: &[(&str, &str)], settings: &[(&str, &str)]) -> Server {
+        Server::run(&["serve"], environment, settings)
     }
 
     /// A cell of a grid.
@@ -72,10 +77,10 @@ impl Server {
             "--write-partition",
             writes,
         ];
-        Server::run(&command, settings)
+        Server::run(&command, &[], settings)
     }
 
-    fn run(arguments: &[&str], settings: &[(&str, &str)]) -> Server {
+    fn run(arguments: &[&str], environment: &[(&str, &str)], settings: &[(&str, &str)]) -> Server {
         let dir = TempDir::new().expect("a directory");
         let store = format!("embedded:{}", dir.path().join("data").display());
         let mut all = vec![
@@ -88,7 +93,7 @@ impl Server {
         ];
         all.extend_from_slice(settings);
         let mut command = freshet();
-        command.args(arguments);
+        command.args(arguments).envs(environment.iter().copied());
         for (path, value) in all {
             command.arg("--set").arg(format!("{path}={value}"));
         }
@@ -122,10 +127,14 @@ impl Server {
     /// One that caches: its change feed runs.
     pub(crate) async fn caching(settings: &[(&str, &str)]) -> Server {
         let server = Server::start(settings);
+        server.is_caching().await;
         server
-            .until("/readyz", |answer| answer.json()["caching"] == true)
+    }
+
+    /// Waits until the change feed runs and the sketch answers.
+    pub(crate) async fn is_caching(&self) {
+        self.until("/readyz", |answer| answer.json()["caching"] == true)
             .await;
-        server
     }
 
     /// Sends a request on a connection of its own.

@@ -10,11 +10,13 @@ use freshet_core::name::Namespace;
 use freshet_core::sketch::machine::Limits;
 use freshet_core::sketch::wire::{self, Header};
 use freshet_core::time::{Clock, ManualClock, Moment, Position, Ttl};
-use freshet_fixture::{Parts, fresh_database_name};
+use freshet_fixture::{GuardedRedis, Parts, RedisCluster, fresh_database_name};
+use freshet_invalidation::RedisServer;
 use freshet_invalidation::sketch::port::{
     Purged, Read, Scope, Settled, SketchError, SketchStore, Snapshot, Start, Write,
 };
 use freshet_invalidation::sketch::{Entropy, LocalSketch, RedisSettings, RedisSketch};
+use tokio::sync::OnceCell;
 
 /// One second for clients, none for shared caches.
 pub const M1: Lifetimes = Lifetimes {
@@ -25,7 +27,44 @@ pub const M1: Lifetimes = Lifetimes {
 #[derive(Clone, Copy, Debug)]
 pub enum Adapter {
     Local,
-    Redis,
+    Redis(Kind),
+}
+
+/// The ways in which Redis is run.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    Plain,
+    /// TLS, and a user with the rights it needs.
+    Guarded,
+    Cluster,
+}
+
+impl Kind {
+    /// A server of this kind, one for all tests of this process.
+    pub async fn server(self) -> RedisServer {
+        static GUARDED: OnceCell<GuardedRedis> = OnceCell::const_new();
+        static CLUSTER: OnceCell<RedisCluster> = OnceCell::const_new();
+        match self {
+            Kind::Plain => server(Parts::redis().await.expect("Redis").as_str()),
+            Kind::Guarded => {
+                let start = async || Parts::guarded_redis().await.expect("Redis over TLS");
+                guarded(GUARDED.get_or_init(start).await)
+            }
+            Kind::Cluster => {
+                let start = async || Parts::redis_cluster().await.expect("a cluster");
+                server(CLUSTER.get_or_init(start).await.url.as_str())
+            }
+        }
+    }
+}
+
+pub fn server(url: &str) -> RedisServer {
+    RedisServer::parse(url, None).expect("a URL")
+}
+
+pub fn guarded(redis: &GuardedRedis) -> RedisServer {
+    let authority = std::fs::read(&redis.authority).expect("an authority");
+    RedisServer::parse(redis.url.as_str(), Some(&authority)).expect("a URL")
 }
 
 pub struct Bench {
@@ -81,14 +120,24 @@ pub fn redis(
     limits: Limits,
     clock: Arc<dyn Clock>,
 ) -> RedisSketch {
+    redis_at(server(url), prefix, member, limits, clock)
+}
+
+pub fn redis_at(
+    server: RedisServer,
+    prefix: &str,
+    member: &str,
+    limits: Limits,
+    clock: Arc<dyn Clock>,
+) -> RedisSketch {
     let settings = RedisSettings {
-        url: url.to_owned(),
+        server,
         prefix: prefix.to_owned(),
         member: member.to_owned(),
         operation_ms_max: 2_000,
         lease_ms: 10_000,
     };
-    RedisSketch::new(settings, limits, clock, Entropy([3; 32])).expect("a URL")
+    RedisSketch::new(settings, limits, clock, Entropy([3; 32])).expect("settings")
 }
 
 impl Bench {
@@ -121,11 +170,10 @@ impl Bench {
                     system: Arc::new(SystemClock::new()),
                 }
             }
-            Adapter::Redis => {
-                let url = Parts::redis().await.expect("Redis");
+            Adapter::Redis(kind) => {
                 let clock = Arc::new(SystemClock::new());
-                let sketch = redis(
-                    url.as_str(),
+                let sketch = redis_at(
+                    kind.server().await,
                     &fresh_database_name(),
                     "me",
                     limits,

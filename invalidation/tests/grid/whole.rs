@@ -22,7 +22,7 @@ use freshet_invalidation::partition::{Cell, CellSource, Client, Shape};
 use freshet_invalidation::sketch::port::{Scope, SketchStore, Start};
 use freshet_invalidation::sketch::{Entropy, RedisSettings, RedisSketch};
 use freshet_invalidation::{
-    Answer, Images, NotCached, Parts, Pipeline, Resource, Revive, Settings, Window,
+    Answer, Images, NotCached, Parts, Pipeline, RedisServer, Resource, Revive, Settings, Window,
 };
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -125,7 +125,7 @@ impl Grid {
             Transport::Local => Arc::new(LocalStreams::new(shared.clone(), 5_000)),
             Transport::Redis => {
                 let settings = RedisStreamsSettings {
-                    url: url.clone(),
+                    server: RedisServer::parse(&url, None).expect("a URL"),
                     prefix: prefix.clone(),
                     operation_ms_max: 1_000,
                     entries_max: 5_000,
@@ -363,7 +363,7 @@ impl Grid {
 
 fn sketch(url: &str, prefix: &str, member: &str, clock: &Arc<SystemClock>) -> Arc<dyn SketchStore> {
     let settings = RedisSettings {
-        url: url.to_owned(),
+        server: RedisServer::parse(url, None).expect("a URL"),
         prefix: prefix.to_owned(),
         member: member.to_owned(),
         operation_ms_max: 1_000,

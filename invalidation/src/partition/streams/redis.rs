@@ -9,18 +9,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use freshet_core::time::{Clock, Moment};
 use parking_lot::Mutex;
-use redis::aio::ConnectionManager;
 use redis::streams::{StreamId, StreamRangeReply, StreamReadReply};
 use redis::{FromRedisValue, RedisResult, Script, ScriptInvocation};
 
 use super::{Entry, From, Line, Reader, Row, StreamError, Streams};
-use crate::connection::connect;
+use crate::connection::{Connection, RedisServer, connect};
 
-/// How to reach Redis.
+/// Where the streams are, and whose.
 #[derive(Clone, Debug)]
 pub struct RedisStreamsSettings {
-    /// `redis://host:port/db`.
-    pub url: String,
+    /// Where they are.
+    pub server: RedisServer,
     /// Names the deployment: its keys begin with `{prefix:`.
     pub prefix: String,
     /// The longest one operation may take, milliseconds.
@@ -33,7 +32,7 @@ pub struct RedisStreamsSettings {
 pub struct RedisStreams {
     settings: RedisStreamsSettings,
     operation_max: Duration,
-    connection: ConnectionManager,
+    connection: Connection,
     clock: Arc<dyn Clock>,
     heard: Mutex<Option<Heard>>,
 }
@@ -95,13 +94,13 @@ impl RedisStreams {
     /// Connects in the background and for ever after; operations fail while there is no connection.
     ///
     /// # Errors
-    /// The URL is not one.
+    /// The settings contradict each other.
     pub fn new(
         settings: RedisStreamsSettings,
         clock: Arc<dyn Clock>,
     ) -> Result<RedisStreams, StreamError> {
         let operation_max = Duration::from_millis(settings.operation_ms_max);
-        let connection = connect(&settings.url, operation_max).map_err(StreamError::of)?;
+        let connection = connect(&settings.server, operation_max).map_err(StreamError::of)?;
         Ok(RedisStreams {
             settings,
             operation_max,
@@ -203,7 +202,7 @@ impl Streams for RedisStreams {
             }
         };
         let connection =
-            connect(&self.settings.url, self.operation_max).map_err(StreamError::of)?;
+            connect(&self.settings.server, self.operation_max).map_err(StreamError::of)?;
         Ok(Box::new(RedisReader {
             connection,
             operation_max: self.operation_max,
@@ -271,7 +270,7 @@ impl Streams for RedisStreams {
 }
 
 struct RedisReader {
-    connection: ConnectionManager,
+    connection: Connection,
     operation_max: Duration,
     stream: String,
     after: String,

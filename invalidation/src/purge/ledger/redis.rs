@@ -5,20 +5,19 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use redis::RedisResult;
-use redis::aio::ConnectionManager;
 use redis::streams::StreamRangeReply;
 
 use super::open::Open;
 use super::{Ledger, LedgerError, entry};
-use crate::connection::connect;
+use crate::connection::{Connection, RedisServer, connect};
 use crate::purge::outbox::Confirmed;
 use crate::purge::queue::Order;
 
-/// How to reach Redis, and as whom.
+/// Where the ledger is, and whose.
 #[derive(Clone, Debug)]
 pub struct RedisLedgerSettings {
-    /// `redis://host:port/db`.
-    pub url: String,
+    /// Where it is.
+    pub server: RedisServer,
     /// Names the deployment: the stream's name begins with `{prefix}`.
     pub prefix: String,
     /// Names this process; stable over restarts.
@@ -29,7 +28,7 @@ pub struct RedisLedgerSettings {
 
 /// The ledger.
 pub struct RedisLedger {
-    connection: ConnectionManager,
+    connection: Connection,
     stream: String,
     operation_max: Duration,
     /// With the ids of their entries.
@@ -45,10 +44,10 @@ impl RedisLedger {
     /// Connects in the background and for ever after; operations fail while there is no connection.
     ///
     /// # Errors
-    /// The URL is not one.
+    /// The settings contradict each other.
     pub fn new(settings: &RedisLedgerSettings) -> Result<RedisLedger, LedgerError> {
         let operation_max = Duration::from_millis(settings.operation_ms_max);
-        let connection = connect(&settings.url, operation_max).map_err(LedgerError::of)?;
+        let connection = connect(&settings.server, operation_max).map_err(LedgerError::of)?;
         Ok(RedisLedger {
             connection,
             stream: format!("{{{}}}:purges:{}", settings.prefix, settings.member),
@@ -57,7 +56,7 @@ impl RedisLedger {
         })
     }
 
-    fn connection(&self) -> ConnectionManager {
+    fn connection(&self) -> Connection {
         self.connection.clone()
     }
 

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use redis::aio::ConnectionManager;
 use redis::{Cmd, ToRedisArgs, Value};
 
 use super::{RedisSettings, malformed};
-use crate::connection::connect;
+use crate::connection::{Connection, connect};
 use crate::sketch::port::SketchError;
 
 const SOURCE: &str = concat!(
@@ -16,9 +15,9 @@ const SOURCE: &str = concat!(
     include_str!("../lua/epoch.lua"),
 );
 
-/// The function library on one server.
+/// The function library, on the server or the node of a cluster that has our keys.
 pub(super) struct Library {
-    connection: ConnectionManager,
+    connection: Connection,
     root: String,
     operation_max: Duration,
 }
@@ -26,7 +25,7 @@ pub(super) struct Library {
 impl Library {
     pub(super) fn new(settings: &RedisSettings) -> Result<Library, SketchError> {
         let operation_max = Duration::from_millis(settings.operation_ms_max);
-        let connection = connect(&settings.url, operation_max).map_err(unavailable)?;
+        let connection = connect(&settings.server, operation_max).map_err(unavailable)?;
         Ok(Library {
             connection,
             root: format!("{{{}}}", settings.prefix),
@@ -37,8 +36,14 @@ impl Library {
     /// A whole operation is bounded, waiting for a connection included.
     async fn query(&self, command: &Cmd) -> Result<Value, redis::RedisError> {
         let mut connection = self.connection.clone();
-        let timed = tokio::time::timeout(self.operation_max, command.query_async(&mut connection));
-        timed
+        self.timed(command.query_async(&mut connection)).await
+    }
+
+    async fn timed(
+        &self,
+        operation: impl Future<Output = Result<Value, redis::RedisError>>,
+    ) -> Result<Value, redis::RedisError> {
+        tokio::time::timeout(self.operation_max, operation)
             .await
             .unwrap_or_else(|_| Err((redis::ErrorKind::Io, "no answer in time").into()))
     }
@@ -74,7 +79,9 @@ impl Library {
     async fn load(&self) -> Result<(), redis::RedisError> {
         let mut command = redis::cmd("FUNCTION");
         command.arg("LOAD").arg("REPLACE").arg(SOURCE);
-        self.query(&command).await.map(drop)
+        let mut connection = self.connection.clone();
+        let loading = connection.query_where(&self.root, &command);
+        self.timed(loading).await.map(drop)
     }
 }
 

@@ -25,12 +25,13 @@ use super::port::{
     Earlier, Opened, Purged, Read, Report, Scope, Settled, SketchError, SketchStore, Snapshot,
     Start, Write,
 };
+use crate::connection::RedisServer;
 
-/// How to reach Redis, and as whom.
+/// Where the sketch is, and whose.
 #[derive(Clone, Debug)]
 pub struct RedisSettings {
-    /// `redis://host:port/db` or `redis+unix:///path`.
-    pub url: String,
+    /// Where it is.
+    pub server: RedisServer,
     /// Names the deployment: its keys begin with `{prefix}`.
     pub prefix: String,
     /// Names this process among those that feed the sketch; stable over restarts.
@@ -102,7 +103,7 @@ impl RedisSketch {
     /// Connects in the background and for ever after; operations fail while there is no connection.
     ///
     /// # Errors
-    /// The URL is not one.
+    /// The settings contradict each other.
     pub fn new(
         settings: RedisSettings,
         limits: Limits,
