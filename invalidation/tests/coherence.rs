@@ -1,15 +1,17 @@
 //! Rules C1–C8 and C16 through the facade, one race a test. The clock moves only by hand.
 
+mod conformance;
 mod stage;
 
 use std::sync::atomic::Ordering;
 
+use conformance::SystemClock;
 use freshet_core::change::{Change, ChangeEvent, Image};
 use freshet_core::freshness::{
     ResourceKind, SurrogateKey, collection_surrogate, database_surrogate,
 };
-use freshet_core::time::Position;
-use freshet_invalidation::ingest::port::SourceError;
+use freshet_core::time::{Clock, Position};
+use freshet_invalidation::ingest::port::{Batch, SourceError};
 use freshet_invalidation::sketch::port::Start;
 use freshet_invalidation::{Images, NotCached};
 use stage::{Stage, lives, namespace, query, record, state};
@@ -287,6 +289,26 @@ async fn c8_lost_changes_make_everything_stale_until_no_old_copy_is_left() {
     stage.clock.advance_ms(1_100);
     stage.progress(52).await;
     assert!(!stage.header().await.saturated);
+}
+
+/// Row C1 of the catalogue of change stream bugs: ten times a second, for ever.
+#[tokio::test]
+async fn c8_a_feed_that_loses_its_history_again_and_again_is_given_time() {
+    let stage = Stage::new().await;
+    let begun = SystemClock::new();
+    for _ in 0..50 {
+        stage.send(Ok(Batch::default()));
+        stage.send(Err(SourceError::Gap("history lost".into())));
+    }
+    stage
+        .until("all of them were noticed", || {
+            stage.tier.all.load(Ordering::SeqCst) == 50
+        })
+        .await;
+    // 5 and 10 ms, then 20 each; the last is not waited for.
+    assert!(begun.now().0 >= 15 + 47 * 20, "{:?}", begun.now());
+    stage.progress(2).await;
+    assert!(stage.pipeline.begin(record(1)).is_ok(), "and it goes on");
 }
 
 #[tokio::test]

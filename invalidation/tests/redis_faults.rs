@@ -347,7 +347,7 @@ async fn c8_a_server_whose_clock_was_set_begins_a_new_epoch() {
     let clock = Arc::new(ManualClock::at(5_000));
     let store = redis(url.as_str(), &prefix, "a", limits(), clock.clone());
     let epoch = store.open(Start::First).await.expect("opened").epoch.number;
-    let mut last = Ok(());
+    let mut last = Ok(Vec::new());
     for _ in 0..200 {
         last = store.report(epoch, report(1, 0, 0), None).await;
         if last.is_err() {
@@ -359,7 +359,7 @@ async fn c8_a_server_whose_clock_was_set_begins_a_new_epoch() {
     // Ours leaps: the server's was set back, and what ends by it would never end.
     let new = store.saturate(epoch, Position(1)).await.expect("begun");
     let one = store.report(new.number, report(1, 0, 0), None).await;
-    assert_eq!(one, Ok(()));
+    assert_eq!(one, Ok(Vec::new()));
     clock.advance_ms(60_000);
     let two = store.report(new.number, report(1, 0, 0), None).await;
     assert_eq!(two, Err(SketchError::EpochChanged(new.number)));

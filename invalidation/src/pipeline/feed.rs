@@ -121,7 +121,8 @@ async fn take_in(inner: &Arc<Inner>, start: Start, connect: Connect) {
     }
 }
 
-/// Fetches what happens, until nobody takes it.
+/// Fetches what happens, until nobody takes it. Failures are over once the feed has said how far it is complete: one that
+/// opens and fails again, or loses its history again and again, is given more and more time.
 async fn fetch(
     inner: Arc<Inner>,
     mut source: Box<dyn Source>,
@@ -130,14 +131,16 @@ async fn fetch(
     let mut failures = 0;
     loop {
         let next = source.next().await;
-        failures = match next {
-            Err(SourceError::Unavailable(_)) => failures + 1,
-            _ => 0,
-        };
+        let failed = next.is_err();
+        match &next {
+            Err(_) => failures += 1,
+            Ok(batch) if batch.watermark.is_some() => failures = 0,
+            Ok(_) => {}
+        }
         if fetched.send(next).await.is_err() {
             return;
         }
-        if failures > 0 {
+        if failed {
             inner.pause(failures).await;
         }
     }

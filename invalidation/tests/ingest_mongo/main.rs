@@ -4,6 +4,7 @@
 // Helpers of tests are tests, too.
 #![allow(clippy::unwrap_used)]
 
+mod catalogue;
 mod delivery;
 mod failure;
 mod harness;
