@@ -10,13 +10,13 @@ use tokio::sync::watch;
 use crate::support::{Answer, Server, send};
 
 /// Where a cache can look for a gateway that is started after it.
-struct Door {
-    port: u16,
-    gateway: watch::Sender<Option<SocketAddr>>,
+pub(crate) struct Door {
+    pub(crate) port: u16,
+    pub(crate) gateway: watch::Sender<Option<SocketAddr>>,
 }
 
 impl Door {
-    async fn open() -> Door {
+    pub(crate) async fn open() -> Door {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("bound").port();
         let (gateway, address) = watch::channel(None);

@@ -3,6 +3,7 @@
 mod aggregates;
 mod caching;
 mod commands;
+mod degradation;
 mod edges;
 mod errors;
 mod explain;

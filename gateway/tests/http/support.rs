@@ -214,10 +214,10 @@ impl Server {
             .unwrap_or_else(|_| panic!("{target} never was as wanted"))
     }
 
-    /// As `kill -9` does.
+    /// Kills it outright, as a crash would.
     pub(crate) fn kill(&mut self) {
-        self.child.kill().expect("killed");
-        self.child.wait().expect("it ends");
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it is our child");
     }
 
     /// Sends SIGTERM.
