@@ -219,7 +219,8 @@ pub(super) fn streams(
         operation_ms_max: SKETCH_MS_MAX,
         entries_max: grid.retained_entries_max,
     };
-    let streams = RedisStreams::new(settings, Arc::clone(clock)).context("the settings of Redis")?;
+    let streams =
+        RedisStreams::new(settings, Arc::clone(clock)).context("the settings of Redis")?;
     Ok(Arc::new(streams))
 }
 

@@ -5,6 +5,7 @@ mod cell;
 mod effects;
 mod feed;
 mod outlook;
+mod read;
 mod replica;
 mod settings;
 mod snapshots;
@@ -31,14 +32,13 @@ use self::snapshots::Snapshots;
 use self::state::State;
 use crate::ingest::port::{Source, Watermark};
 use crate::live::Live;
-use crate::matcher::Shown;
 use crate::partition::streams::Streams;
 use crate::partition::{Cell, Client};
 use crate::purge::ledger::Ledger;
 use crate::purge::port::Purger;
 use crate::purge::{EdgeStatus, Outbox};
-use crate::registry::{Explained, Images, Refused, Registry, Resource};
-use crate::sketch::port::{Read, Scope, Settled, SketchError, SketchStore, Start};
+use crate::registry::{Explained, Images, Registry, Resource};
+use crate::sketch::port::{Scope, SketchStore, Start};
 use crate::telemetry::Metrics;
 
 pub use settings::Settings;
@@ -319,109 +319,6 @@ impl Inner {
         }
     }
 
-    fn begin(&self, resource: Resource) -> Result<Ticket, NotCached> {
-        let now = self.clock.now();
-        let epoch = self.admits(now)?;
-        let grid = self.known(&resource)?;
-        let (matched, shape) = {
-            let mut registry = self.registry.lock();
-            let matched = match grid {
-                Some(_) => Ok(Position::ZERO),
-                None => registry.begin(&resource, now),
-            };
-            (matched.map_err(refused)?, registry.shape())
-        };
-        Ok(Ticket {
-            from: matched.max(self.position()),
-            epoch,
-            started: now,
-            shape,
-            resource,
-            grid,
-            registry: Arc::clone(&self.registry),
-        })
-    }
-
-    async fn settle(&self, ticket: &Ticket, answer: Answer<'_>) -> Result<(), NotCached> {
-        let now = self.clock.now();
-        if answer.lifetimes.is_zero() {
-            return Err(NotCached::ShortLived);
-        }
-        if now.since(ticket.started) >= self.settings.registry.ticket_ms {
-            return Err(NotCached::ReadTooSlow);
-        }
-        if answer.position < ticket.from {
-            return Err(NotCached::ReadTooEarly);
-        }
-        if self.admits(now)? != ticket.epoch {
-            return Err(NotCached::EpochChanged);
-        }
-        let resource = &ticket.resource;
-        let span_ms = answer.lifetimes.span_ms();
-        {
-            let mut registry = self.registry.lock();
-            if registry.shape() != ticket.shape {
-                return Err(NotCached::InvalidatedMeanwhile);
-            }
-            // Swept: the ticket's term ended just now, and nobody matches it any more.
-            let shown = Shown {
-                members: Some(answer.members),
-                window: answer.window.clone(),
-                joined: answer.joined.clone(),
-            };
-            if ticket.grid.is_none()
-                && !registry.settle(resource, shown, answer.position, span_ms, now)
-            {
-                return Err(NotCached::ReadTooSlow);
-            }
-        }
-        if let Some(known) = ticket.grid {
-            self.register(known, ticket, &answer).await?;
-        }
-        let read = |key, embedded| Read {
-            key,
-            position: answer.position,
-            lifetimes: answer.lifetimes,
-            embedded,
-        };
-        let embedded: &[Key] = match resource.embeds_members() {
-            true => answer.members,
-            false => &[],
-        };
-        let reads: Vec<Read<'_>> = std::iter::once(read(&resource.key, false))
-            .chain(embedded.iter().map(|key| read(key, true)))
-            .collect();
-        let settled = self
-            .sketch
-            .settle(ticket.epoch, &resource.namespace, &reads)
-            .await
-            .map_err(|error| self.refusal(&error))?;
-        if settled.iter().any(|one| *one != Settled::Recorded) {
-            return Err(NotCached::InvalidatedMeanwhile);
-        }
-        match ticket.grid {
-            Some(known) => self.confirm_row(known).await,
-            None => Ok(()),
-        }
-    }
-
-    fn admits(&self, now: Moment) -> Result<u64, NotCached> {
-        let state = *self.state.lock();
-        state.admits(self.settings.watermark_ms_max, now)
-    }
-
-    /// After a failure nothing is tried until the feed's next report got through: refusals are quick.
-    fn refusal(&self, error: &SketchError) -> NotCached {
-        match error {
-            SketchError::EpochChanged(_) => NotCached::EpochChanged,
-            SketchError::Full => NotCached::Capacity,
-            SketchError::Unavailable(_) => {
-                self.state.lock().sketch = false;
-                NotCached::SketchUnavailable
-            }
-        }
-    }
-
     /// How long purges take until they are confirmed: those of this process, or of the cells.
     fn purge_ms(&self) -> u32 {
         match self.role {
@@ -457,14 +354,5 @@ impl Inner {
             coverage,
             purges_pending: self.outbox.pending(),
         }
-    }
-}
-
-fn refused(why: Refused) -> NotCached {
-    match why {
-        Refused::Full => NotCached::Capacity,
-        Refused::Quota => NotCached::Quota,
-        Refused::Retiring => NotCached::Outweighed,
-        Refused::Undecidable(_) => NotCached::Undecidable,
     }
 }

@@ -3,7 +3,8 @@
 use freshet_core::key::Key;
 use freshet_core::ttl::{Explained, Policy};
 
-use super::{NotCached, Pipeline, refused};
+use super::read::refused;
+use super::{NotCached, Pipeline};
 use crate::registry::Resource;
 
 impl Pipeline {

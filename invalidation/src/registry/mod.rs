@@ -3,6 +3,7 @@
 
 mod collection;
 mod due;
+mod explain;
 mod join;
 mod outlook;
 mod room;
@@ -19,10 +20,11 @@ use freshet_core::time::{Moment, Position};
 
 use self::due::Due;
 use self::worth::Demand;
-use crate::matcher::{Coverage, Explanation, Home, Notification, QueryId, Shown, Watch};
+use crate::matcher::{Home, Notification, QueryId, Shown, Watch};
 
 pub use collection::Collection;
 pub(crate) use collection::Touched;
+pub use explain::Explained;
 pub use join::Join;
 pub use room::Retiring;
 pub use watched::{Images, Resource, Watched};
@@ -74,15 +76,6 @@ pub struct Registry {
     /// Every change at or before it is matched, with what was active then.
     matched: Position,
     shape: u64,
-}
-
-/// What is known of a query.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Explained {
-    /// Whether it is active.
-    pub active: bool,
-    /// How the index finds it.
-    pub explanation: Explanation,
 }
 
 /// Something with a term.
@@ -268,37 +261,6 @@ impl Registry {
         let _ = self.settle(resource, Shown::default(), Position::ZERO, span_ms, now);
         self.release(resource, now);
         Ok(())
-    }
-
-    /// How the index finds a query, or would.
-    ///
-    /// # Errors
-    /// The matcher cannot decide it (rule C14).
-    pub fn explain(&mut self, resource: &Resource) -> Result<Option<Explained>, Undecidable> {
-        let Watched::Query(watch) = &resource.watched else {
-            return Ok(None);
-        };
-        // The collection as it is: what recent writes tell of its values counts.
-        let mut unknown = Collection::default();
-        let collection = self.collections.get_mut(&resource.namespace);
-        let collection = collection.unwrap_or(&mut unknown);
-        let explanation = collection.matcher().explain(watch)?;
-        let active = collection.find(&resource.key).is_some();
-        Ok(Some(Explained {
-            active,
-            explanation,
-        }))
-    }
-
-    /// How many queries are active, and how many of them the index does not find.
-    #[must_use]
-    pub fn coverage(&self) -> Coverage {
-        let each = self.collections.values().map(Collection::coverage);
-        each.fold(Coverage::default(), |all, one| Coverage {
-            queries: all.queries + one.queries,
-            residual: all.residual + one.residual,
-            atoms: all.atoms + one.atoms,
-        })
     }
 
     /// The ticket given at `started` is gone: its read is settled, or came to nothing.

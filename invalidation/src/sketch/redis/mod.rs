@@ -3,6 +3,7 @@
 //! `noeviction` policy: an evicted key would be a forgotten copy.
 
 mod call;
+mod heard;
 mod reply;
 
 use std::sync::Arc;
@@ -15,10 +16,11 @@ use freshet_core::sketch::Epoch;
 use freshet_core::sketch::counting::{HASHES, bits_for};
 use freshet_core::sketch::hash::Halves;
 use freshet_core::sketch::machine::Limits;
-use freshet_core::time::{Clock, Moment, Position};
+use freshet_core::time::{Clock, Position};
 use parking_lot::Mutex;
 
 use self::call::{Call, Library, bytes, integer, items, text};
+use self::heard::{Heard, Known};
 use self::reply::{Filters, combine, union};
 use super::epoch::Entropy;
 use super::port::{
@@ -51,53 +53,6 @@ pub struct RedisSketch {
     library: Library,
     known: Mutex<Known>,
 }
-
-/// What the last replies told.
-#[derive(Clone, Copy, Default)]
-struct Known {
-    epoch: Option<Epoch>,
-    time: Option<Heard>,
-    /// An earlier one, which the later are held against.
-    anchor: Option<Heard>,
-}
-
-/// A time on the server's clock, and moments of ours that were not after and not before it.
-#[derive(Clone, Copy)]
-struct Heard {
-    time: u64,
-    sent: Moment,
-    heard: Moment,
-}
-
-impl Heard {
-    /// Whether the server's clock ran between two replies as ours did. The ends of lifetimes are kept on the server's
-    /// clock: when that is set, they come too early or too late.
-    fn agrees_with(self, earlier: Heard) -> bool {
-        let least = self.sent.since(earlier.heard);
-        let most = self.heard.since(earlier.sent);
-        let slack = CLOCK_SLACK_MS + most / 100;
-        let forward = self.time.saturating_sub(earlier.time);
-        self.time + slack >= earlier.time && forward <= most + slack && forward + slack >= least
-    }
-}
-
-impl Known {
-    /// Takes a reply's time. False: the server's clock was set since the anchor.
-    fn hear(&mut self, now: Heard) -> bool {
-        self.time = Some(now);
-        let agrees = self.anchor.is_none_or(|anchor| now.agrees_with(anchor));
-        match self.anchor {
-            Some(anchor) if agrees && now.heard.since(anchor.heard) < ANCHOR_MS_MAX => {}
-            _ => self.anchor = Some(now),
-        }
-        agrees
-    }
-}
-
-/// How long an anchor holds, milliseconds: long enough that no clock creeps away from it in steps.
-const ANCHOR_MS_MAX: u64 = 60_000;
-/// How far the server's clock may be corrected at a time, milliseconds.
-const CLOCK_SLACK_MS: u64 = 500;
 
 impl RedisSketch {
     /// Connects in the background and for ever after; operations fail while there is no connection.
