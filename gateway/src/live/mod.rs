@@ -33,7 +33,7 @@ use crate::read::asked::Asked;
 use crate::read::permit::permit;
 use crate::respond::{self, Reply};
 use crate::route::{Params, Route};
-use crate::server::{Body, Busy, Connection};
+use crate::server::{Body, Connection, Streaming};
 
 /// A stream that says nothing for so long says that it is alive.
 const BEAT: Duration = Duration::from_secs(15);
@@ -108,7 +108,7 @@ pub async fn open(
         closing: lives.closing.clone(),
         ended: false,
         _permit: permit,
-        _busy: connection.busy(),
+        _streaming: connection.streams(),
     };
     let mut headers = respond::private(Some(EVENT_STREAM));
     headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
@@ -171,7 +171,7 @@ struct Stream {
     closing: CancellationToken,
     ended: bool,
     _permit: OwnedSemaphorePermit,
-    _busy: Busy,
+    _streaming: Streaming,
 }
 
 impl Stream {

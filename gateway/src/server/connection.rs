@@ -22,6 +22,7 @@ use crate::config::settings::Server as Settings;
 /// What is known of a connection.
 pub struct Connection {
     in_flight: AtomicU32,
+    streams: AtomicU32,
     last_ms: AtomicU64,
     fills_a_cache: AtomicBool,
     fill_timeout: Duration,
@@ -37,6 +38,7 @@ impl Connection {
     pub(super) fn new(settings: &Settings, clock: Arc<dyn Clock>) -> Connection {
         Connection {
             in_flight: AtomicU32::new(0),
+            streams: AtomicU32::new(0),
             last_ms: AtomicU64::new(clock.now().0),
             fills_a_cache: AtomicBool::new(false),
             fill_timeout: settings.fill_timeout,
@@ -67,9 +69,19 @@ impl Connection {
         }
     }
 
-    /// Is in use until that is dropped, though its request is answered.
+    /// Is in use until that is dropped, though its request is answered, and ends when the client closes it: a stream
+    /// has no other end.
     #[must_use]
-    pub fn busy(self: &Arc<Self>) -> Busy {
+    pub fn streams(self: &Arc<Self>) -> Streaming {
+        self.streams.fetch_add(1, Ordering::Relaxed);
+        Streaming(self.busy())
+    }
+
+    pub(super) fn is_streaming(&self) -> bool {
+        self.streams.load(Ordering::Relaxed) > 0
+    }
+
+    fn busy(self: &Arc<Self>) -> Busy {
         self.begin();
         Busy(Arc::clone(self))
     }
@@ -106,8 +118,17 @@ impl Connection {
     }
 }
 
+/// A stream that is being sent, until dropped.
+pub struct Streaming(Busy);
+
+impl Drop for Streaming {
+    fn drop(&mut self) {
+        self.0.0.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Counts a request as in flight until dropped, also when the client goes away.
-pub struct Busy(Arc<Connection>);
+struct Busy(Arc<Connection>);
 
 impl Drop for Busy {
     fn drop(&mut self) {

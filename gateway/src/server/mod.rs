@@ -9,7 +9,7 @@ mod refusal;
 mod stall;
 
 pub use body::Body;
-pub use connection::{Busy, Connection};
+pub use connection::{Connection, Streaming};
 
 use std::convert::Infallible;
 use std::future::Future;

@@ -3,6 +3,10 @@
 //!
 //! The time starts when a write has to wait and ends when everything buffered above has been written (hyper then
 //! flushes); progress in between does not restart it.
+//!
+//! Also a stream that notices when a client leaves that follows something. HTTP/1.1 clients may close their side once they
+//! have asked and still get their answer, so hyper does not read while it answers; an answer without end would be written
+//! for nobody until a write fails.
 
 use std::io;
 use std::pin::Pin;
@@ -61,6 +65,14 @@ impl Stalling {
             }
         }
         Poll::Ready(Ok(0))
+    }
+
+    /// Whether the peer has closed its side or reset the connection. If not, `cx` is woken when it does. What it may have
+    /// sent is left to be read.
+    fn is_left(&self, cx: &mut Context<'_>) -> bool {
+        let mut byte = [0];
+        let peeked = self.stream.poll_peek(cx, &mut ReadBuf::new(&mut byte));
+        matches!(peeked, Poll::Ready(Ok(0) | Err(_)))
     }
 
     fn on_pending<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
@@ -126,6 +138,10 @@ impl AsyncWrite for Stalling {
             Poll::Pending => self.on_pending(cx),
             done => {
                 self.waiting = None;
+                // hyper flushes whenever it is woken.
+                if self.connection.is_streaming() && self.is_left(cx) {
+                    return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+                }
                 done
             }
         }

@@ -7,6 +7,7 @@ use http::Request;
 use http_body_util::Full;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use rstest::rstest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -215,4 +216,55 @@ async fn c5_a_cacheable_answer_that_is_not_taken_is_cut_off() {
         "{} bytes came through",
         rest.len()
     );
+}
+
+/// Long before the next beat, whichever way it leaves.
+#[rstest]
+#[case::closed(true)]
+#[case::reset(false)]
+#[tokio::test]
+async fn a_follower_who_leaves_makes_room_at_once(#[case] takes_all: bool) {
+    let server = Server::caching(&[("live.followers_max", "1")]).await;
+    for _ in 0..3 {
+        let mut stream = TcpStream::connect(server.address)
+            .await
+            .expect("it accepts");
+        let request = b"GET /v1/db/c/_live HTTP/1.1\r\nhost: x\r\n\r\n";
+        stream.write_all(request).await.expect("sent");
+        let mut text = String::new();
+        let wanted = if takes_all {
+            "\"items\""
+        } else {
+            "HTTP/1.1 200"
+        };
+        while !text.contains(wanted) {
+            let mut some = vec![0; if takes_all { 4_096 } else { 12 }];
+            let count = stream.read(&mut some).await.expect("the stream begins");
+            assert!(count > 0, "{text}");
+            text += &String::from_utf8_lossy(&some[..count]);
+        }
+        // With something left unread the kernel resets the connection.
+        drop(stream);
+        let free = server.until("/metrics", |answer| {
+            answer.text().contains("freshet_live_followers 0\n")
+        });
+        let free = tokio::time::timeout(Duration::from_secs(5), free).await;
+        free.expect("noticed before the next beat");
+    }
+}
+
+#[tokio::test]
+async fn who_has_asked_may_close_its_side_and_is_answered() {
+    let server = Server::caching(&[]).await;
+    let mut stream = TcpStream::connect(server.address)
+        .await
+        .expect("it accepts");
+    let request = b"GET /v1/db/c/_count HTTP/1.1\r\nhost: x\r\n\r\n";
+    stream.write_all(request).await.expect("sent");
+    stream.shutdown().await.expect("closed");
+    let mut answer = String::new();
+    let reading = stream.read_to_string(&mut answer);
+    let read = tokio::time::timeout(PATIENCE, reading).await;
+    read.expect("in time").expect("an answer");
+    assert!(answer.ends_with("{\"count\":0}"), "{answer}");
 }
