@@ -116,6 +116,35 @@ impl Kind {
     }
 }
 
+/// What is limited at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// Streams of live queries.
+    Followers,
+    /// Different live queries.
+    LiveQueries,
+    /// Reads that wait for the database.
+    Reads,
+    /// Writes under way.
+    Writes,
+    /// Stored queries of a database.
+    StoredQueries,
+}
+
+impl Limit {
+    /// The setting that says how many: the label in logs and metrics.
+    #[must_use]
+    pub fn setting(self) -> &'static str {
+        match self {
+            Limit::Followers => "live.followers_max",
+            Limit::LiveQueries => "live.queries_max",
+            Limit::Reads => "limits.reads_in_flight_max",
+            Limit::Writes => "limits.writes_in_flight_max",
+            Limit::StoredQueries => "limits.stored_queries_max",
+        }
+    }
+}
+
 /// The longest detail that is sent, in bytes; longer ones are cut at a character.
 const DETAIL_BYTES_MAX: usize = 400;
 
@@ -134,6 +163,8 @@ pub struct Problem {
     pub hash: Option<Box<str>>,
     /// `Allow`, for 405.
     pub allow: Option<&'static str>,
+    /// The limit that is reached, where there is too much just now.
+    pub limit: Option<Limit>,
     /// `Retry-After` in seconds, for 429 and 503.
     pub retry_after_s: Option<u32>,
     /// For the log only.
@@ -155,6 +186,7 @@ impl Problem {
             parameter: None,
             hash: None,
             allow: None,
+            limit: None,
             retry_after_s: retries.then_some(RETRY_AFTER_S),
             internal: None,
         }
@@ -208,6 +240,13 @@ impl Problem {
     #[must_use]
     pub fn with_hash(mut self, hash: impl Into<Box<str>>) -> Problem {
         self.hash = Some(hash.into());
+        self
+    }
+
+    /// With the limit that is reached: no failure, but counted.
+    #[must_use]
+    pub fn of_limit(mut self, limit: Limit) -> Problem {
+        self.limit = Some(limit);
         self
     }
 

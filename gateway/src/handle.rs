@@ -11,7 +11,7 @@ use hyper::body::{Body as _, Incoming};
 
 use crate::app::App;
 use crate::auth::access::Right;
-use crate::error::{Kind, Problem};
+use crate::error::{Kind, Limit, Problem};
 use crate::read::answer::{self, Wanted};
 use crate::read::{explain, path as reading, query_body, sketch};
 use crate::respond::{self, CacheStatus, Reply};
@@ -43,6 +43,9 @@ pub async fn handle(
         .unwrap_or_else(|_| Err(Problem::new(Kind::Internal, "something went wrong here")));
     let reply = answered.unwrap_or_else(|problem| {
         connection.answers(false);
+        if let Some(limit) = problem.limit {
+            app.metrics.refused(limit);
+        }
         log(&problem, word);
         respond::problem(&problem)
     });
@@ -196,10 +199,7 @@ async fn store_query(
     if let Some((name, _)) = params.first() {
         return Err(Problem::malformed("no such parameter here").of_parameter(name.clone()));
     }
-    let _permit = app
-        .writes
-        .try_acquire()
-        .map_err(|_| Problem::new(Kind::TooManyRequests, "too many writes are under way"))?;
+    let _permit = app.writes.try_acquire().map_err(|_| too_many_writes())?;
     if parts.method == Method::DELETE {
         return keep::delete(app, db, hash, &parts.headers).await;
     }
@@ -223,7 +223,7 @@ async fn write(
     app.access.check(&namespace, Right::Write, &parts.headers)?;
     let permit = Arc::clone(&app.writes)
         .try_acquire_owned()
-        .map_err(|_| Problem::new(Kind::TooManyRequests, "too many writes are under way"))?;
+        .map_err(|_| too_many_writes())?;
     let body = body::collect(incoming, &parts.headers, &app.settings).await?;
     let request = WriteRequest {
         route,
@@ -251,10 +251,17 @@ async fn write(
     })
 }
 
+fn too_many_writes() -> Problem {
+    let problem = Problem::new(Kind::TooManyRequests, "too many writes are under way");
+    problem.of_limit(Limit::Writes)
+}
+
+/// What fails is a warning; a limit that is reached is no failure, however often that is.
 fn log(problem: &Problem, route: &'static str) {
     let status = problem.kind.status();
     let internal = problem.internal.as_deref().unwrap_or("");
-    if status >= 500 && problem.kind != Kind::NotImplemented {
+    let refused = problem.limit.is_some() || problem.kind == Kind::NotImplemented;
+    if status >= 500 && !refused {
         tracing::warn!(
             kind = problem.kind.word(),
             status,
@@ -268,6 +275,7 @@ fn log(problem: &Problem, route: &'static str) {
             status,
             route,
             internal,
+            limit = problem.limit.map_or("", Limit::setting),
             "a request was refused"
         );
     }

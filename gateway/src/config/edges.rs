@@ -1,11 +1,12 @@
 //! The caches in front: what each kind needs, and what does not belong to it.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 
 use super::reader::Reader;
-use super::units::choice;
+use super::units::{Setting, choice};
 
 choice! {
     /// The kind of cache in front.
@@ -43,6 +44,9 @@ choice! {
     }
 }
 
+/// Where an edge is purged: its kind, URL, and the part of an API that is ours.
+pub(super) type Purged = (EdgeKind, String, String);
+
 /// A cache in front of the gateway.
 #[derive(Clone, Debug)]
 pub struct Edge {
@@ -74,7 +78,8 @@ pub struct Edge {
 const COALESCE_MAX: Duration = Duration::from_secs(30);
 
 impl Edge {
-    pub(super) fn read(r: &mut Reader<'_>) -> Edge {
+    /// `before`: where the edges that were read before are purged.
+    pub(super) fn read(r: &mut Reader<'_>, before: &RefCell<Vec<Purged>>) -> Edge {
         let kind = r.get("kind", EdgeKind::Varnish, "The kind of cache.");
         let urls: Option<Vec<String>> = r.optional("urls", "Its nodes, \"http://host:port\", every one of which is purged; the API of a CDN: Akamai's host for your client, for the others only where it is not the usual one.");
         let secret = r.optional("secret", "What it knows the gateway by: the purge secret of Varnish, the API token of Fastly (scope purge_select) or Cloudflare (permission Cache Purge), the client secret of Akamai, the token or signing key of a webhook.");
@@ -119,13 +124,39 @@ impl Edge {
             coalesce,
         };
         edge.check(r);
+        edge.check_once(r, &mut before.borrow_mut());
         edge
+    }
+
+    /// One and the same cache would be purged twice, and shown once.
+    fn check_once(&self, r: &mut Reader<'_>, before: &mut Vec<Purged>) {
+        let mut again = false;
+        for url in &self.urls {
+            let url = url.trim_end_matches('/').to_owned();
+            let purged = (self.kind, url, self.part());
+            again |= before.contains(&purged);
+            before.push(purged);
+        }
+        if again {
+            let what = "the edge is purged already: by `urls` here or in an `edge` before";
+            r.wrong("urls", what);
+        }
+    }
+
+    /// What one API purges for us, among other things.
+    fn part(&self) -> String {
+        match self.kind {
+            EdgeKind::Fastly => self.service.clone(),
+            EdgeKind::Cloudflare => self.zone.clone(),
+            EdgeKind::Akamai => self.network.show(),
+            EdgeKind::Varnish | EdgeKind::Webhook => String::new(),
+        }
     }
 
     fn check(&self, r: &mut Reader<'_>) {
         let one = !matches!(self.kind, EdgeKind::Varnish | EdgeKind::Webhook);
         if self.urls.is_empty() {
-            r.wrong("urls", "`urls` is missing: where the edge is purged");
+            r.missing("urls", "`urls` is missing: where the edge is purged");
         } else if one && self.urls.len() > 1 {
             r.wrong("urls", "`urls` must name one API for this kind of edge");
         }
@@ -137,7 +168,7 @@ impl Edge {
             r.wrong("secret", "`secret` must be one line of text");
         }
         if self.kind != EdgeKind::Varnish && self.secret.is_none() {
-            r.wrong("secret", "`secret` is missing: this kind of edge needs one");
+            r.missing("secret", "`secret` is missing: this kind of edge needs one");
         }
         let id = |id: &str| id.bytes().all(|b| b.is_ascii_alphanumeric());
         for (name, value) in [("service", &self.service), ("zone", &self.zone)] {
@@ -180,7 +211,7 @@ fn fitting(r: &mut Reader<'_>, kind: EdgeKind, given: &[(&str, bool, EdgeKind)])
     const NEEDED: [&str; 4] = ["service", "zone", "client_token", "access_token"];
     for (name, given, of) in given {
         if *of == kind && !given && NEEDED.contains(name) {
-            r.wrong(name, format!("`{name}` is missing for this kind of edge"));
+            r.missing(name, format!("`{name}` is missing for this kind of edge"));
         }
         if *of != kind && *given {
             r.wrong(

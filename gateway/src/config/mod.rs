@@ -240,6 +240,28 @@ mod tests {
     }
 
     #[test]
+    fn the_same_edge_twice_is_a_mistake_at_the_second() {
+        let fastly = "[[edge]]\nkind = \"fastly\"\nservice = \"S1\"\nsecret = \"t\"\n";
+        let varnish = "[[edge]]\nurls = [\"http://a:1\"]\n";
+        let of = |edges: &str| mistakes(&format!("store = \"embedded:x\"\n{edges}"));
+        let others = fastly.replace("S1", "S2") + &varnish.replace(":1", ":2");
+        let fine = format!("{fastly}{varnish}{others}");
+        assert_eq!(of(&fine), Vec::<String>::new());
+        for again in [fastly, varnish] {
+            let found = of(&format!("{fine}{again}"));
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].contains("purged already"), "{found:?}");
+            let line: u32 = found[0]
+                .split(':')
+                .nth(1)
+                .unwrap_or("")
+                .parse()
+                .expect("a line");
+            assert!(line > 13, "{found:?}");
+        }
+    }
+
+    #[test]
     fn an_edge_has_what_its_kind_needs_and_nothing_of_another() {
         let of = |edge: &str| mistakes(&format!("store = \"embedded:x\"\n[[edge]]\n{edge}"));
         for fine in [
@@ -276,6 +298,20 @@ mod tests {
             (
                 "kind = \"webhook\"\nurls = [\"https://h\"]\nsecret = \"s\"\nkeys_max = 0\ncoalesce = \"1m\"",
                 vec!["from 1 to 10000", "at most 30s"],
+            ),
+            // What cannot be read is not also missing.
+            ("urls = \"http://a:1\"", vec!["an array of strings"]),
+            (
+                "kind = \"fastly\"\nservice = 5\nsecret = \"\"",
+                vec!["must not be empty", "a string"],
+            ),
+            (
+                "kind = \"fastly\"\nservice = \"\"\nsecret = \"t\"",
+                vec!["`service` is missing"],
+            ),
+            (
+                "urls = [\"http://a:1\", \"http://b:1\", \"http://a:1/\"]",
+                vec!["purged already"],
             ),
         ] {
             let found = of(wrong);

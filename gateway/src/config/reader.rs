@@ -151,6 +151,17 @@ impl<'a> Reader<'a> {
         self.mistake(place, what.into());
     }
 
+    /// Reports that `name` is missing, unless it is there and was reported as something that cannot be read.
+    pub fn missing(&mut self, name: &str, what: impl Into<String>) {
+        let unread = self.find(name).is_some_and(|node| {
+            let mistakes = &self.report.mistakes;
+            mistakes.iter().any(|mistake| mistake.place == node.place)
+        });
+        if !unread {
+            self.wrong(name, what);
+        }
+    }
+
     /// Every name that was not asked for is a mistake.
     pub fn finish(self) {
         for (name, place, _) in self.table {

@@ -1,5 +1,6 @@
 //! All settings, each with its default and what it does. Read from top to bottom this is the reference.
 
+use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -144,6 +145,7 @@ impl Settings {
     pub fn read(r: &mut Reader<'_>) -> Settings {
         let store = stores::read_store(r);
         let redis = stores::read_redis(r);
+        let purged = RefCell::default();
         let name = r.optional("name", "This gateway's name among those that share a Redis: unique, and the same after a restart; without it host name and listening address.");
         let grid = r.table("grid", Grid::read);
         let is_shared = matches!(store, StoreChoice::Mongo(_)) && redis.is_some();
@@ -163,7 +165,7 @@ impl Settings {
             admission: r.table("admission", Admission::read),
             log: r.table("log", Log::read),
             access: r.tables("access", AccessRule::read),
-            edges: r.tables("edge", Edge::read),
+            edges: r.tables("edge", |r| Edge::read(r, &purged)),
         }
     }
 }

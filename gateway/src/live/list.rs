@@ -105,7 +105,24 @@ impl List {
     }
 
     fn tell(&self, events: Vec<Event>) -> Result<Vec<(&'static str, Vec<u8>)>, Problem> {
-        events.iter().map(|event| self.told(event)).collect()
+        let mut told = Vec::with_capacity(events.len());
+        for event in &events {
+            if self.shows(event)? {
+                told.push(self.told(event)?);
+            }
+        }
+        Ok(told)
+    }
+
+    /// Whether anything of it is to be seen: relaxed Extended JSON does not tell all types of numbers apart.
+    fn shows(&self, event: &Event) -> Result<bool, Problem> {
+        let (Some(was), Some(document)) = (&event.was, &event.document) else {
+            return Ok(true);
+        };
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        item(&self.query, was, &mut before)?;
+        item(&self.query, document, &mut after)?;
+        Ok(before != after)
     }
 
     /// `{"id":…,"index":…,"document":…}`; of a move also where it comes from.

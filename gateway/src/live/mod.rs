@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::keeper::{Joined, Joining};
 use crate::app::App;
-use crate::error::{Kind, Problem};
+use crate::error::{Kind, Limit, Problem};
 use crate::read::asked::Asked;
 use crate::read::permit::permit;
 use crate::respond::{self, Reply};
@@ -98,7 +98,7 @@ pub async fn open(
     }
     let permit = Arc::clone(&lives.followers)
         .try_acquire_owned()
-        .map_err(|_| Problem::new(Kind::Unavailable, "too many live queries are followed"))?;
+        .map_err(|_| too_many("too many live queries are followed", Limit::Followers))?;
     let last = headers.get(LAST_EVENT_ID);
     let last = last.and_then(|last| last.to_str().ok()?.parse().ok().map(Position));
     let Joined { first, events } = join(app, asked, last).await?;
@@ -144,10 +144,8 @@ fn keeper(app: &Arc<App>, key: &Key, asked: &Asked) -> Result<mpsc::Sender<Joini
         return Ok(keeper.clone());
     }
     if keepers.len() >= lives.queries_max {
-        return Err(Problem::new(
-            Kind::Unavailable,
-            "too many different queries are live",
-        ));
+        let detail = "too many different queries are live";
+        return Err(too_many(detail, Limit::LiveQueries));
     }
     let (sender, joining) = mpsc::channel(JOINING_MAX);
     keepers.insert(key.clone(), sender.clone());
@@ -162,6 +160,10 @@ fn keeper(app: &Arc<App>, key: &Key, asked: &Asked) -> Result<mpsc::Sender<Joini
         }
     });
     Ok(sender)
+}
+
+fn too_many(detail: &'static str, limit: Limit) -> Problem {
+    Problem::new(Kind::Unavailable, detail).of_limit(limit)
 }
 
 /// One follower's stream.

@@ -14,7 +14,7 @@ use freshet_invalidation::{LOOK_AHEAD, Window};
 
 use super::asked::{Asked, representation};
 use crate::app::App;
-use crate::error::{Kind, Problem};
+use crate::error::{Kind, Limit, Problem};
 use crate::store::{Documents, Find};
 
 /// What was read, ready to be sent.
@@ -37,10 +37,10 @@ pub struct Fetched {
 /// # Errors
 /// 404 for a record that is not there, 503 when the database does not answer or too many reads wait for it.
 pub async fn fetch(app: &App, asked: &Asked, from: Position) -> Result<Fetched, Problem> {
-    let _permit = app
-        .reads
-        .try_acquire()
-        .map_err(|_| Problem::new(Kind::Unavailable, "too many reads wait for the database"))?;
+    let _permit = app.reads.try_acquire().map_err(|_| {
+        let problem = Problem::new(Kind::Unavailable, "too many reads wait for the database");
+        problem.of_limit(Limit::Reads)
+    })?;
     let reading = async {
         match asked {
             Asked::Record(record) => {

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{Stored, place};
 use crate::app::App;
 use crate::auth::access::Right;
-use crate::error::{Kind, Problem};
+use crate::error::{Kind, Limit, Problem};
 use crate::read::asked::Asked;
 use crate::read::query_body::parameters;
 use crate::respond::{self, FRESHET_POSITION, Reply};
@@ -56,7 +56,7 @@ pub async fn put(
     let all = app.store.count(&place, &rawdoc! {}, got.position).await?;
     if all.count >= stored_max {
         let detail = format!("at most {stored_max} stored queries in a database; DELETE some");
-        return Err(Problem::new(Kind::TooManyRequests, detail));
+        return Err(Problem::new(Kind::TooManyRequests, detail).of_limit(Limit::StoredQueries));
     }
     let record = stored.record(app.clock.wall_ms());
     match app.store.insert(&place, &[record]).await {

@@ -12,6 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::error::Limit;
 use crate::read::reason::Reason;
 use crate::respond::CacheStatus;
 
@@ -42,6 +43,11 @@ struct ReasonLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct LimitLabels {
+    limit: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ResultLabels {
     result: &'static str,
 }
@@ -59,6 +65,7 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     duration: Family<RouteLabels, Seconds, fn() -> Seconds>,
     not_cached: Family<ReasonLabels, Counter>,
+    limits: Family<LimitLabels, Counter>,
     tier_results: Family<ResultLabels, Counter>,
     /// The one counter on the path of a tier hit.
     hits: Counter,
@@ -117,6 +124,12 @@ impl Metrics {
             "Answers that no cache may keep, by reason",
             not_cached.clone(),
         );
+        let limits = Family::default();
+        own.register(
+            "limit_refusals",
+            "Requests refused because a limit was reached, by its setting",
+            limits.clone(),
+        );
         let tier_results: Family<ResultLabels, Counter> = Family::default();
         own.register(
             "tier_results",
@@ -146,6 +159,7 @@ impl Metrics {
             requests,
             duration,
             not_cached,
+            limits,
             tier_results,
             hits,
             size,
@@ -180,6 +194,12 @@ impl Metrics {
         self.duration
             .get_or_create(&RouteLabels { route })
             .observe(ms as f64 / 1000.0);
+    }
+
+    /// A request was refused because a limit is reached.
+    pub fn refused(&self, limit: Limit) {
+        let limit = limit.setting();
+        self.limits.get_or_create(&LimitLabels { limit }).inc();
     }
 
     /// An answer goes out that no cache may keep.

@@ -1,6 +1,7 @@
 //! Live queries: what a follower has at each position is what the query answers there.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use freshet_fixture::{Parts, fresh_database_name};
 use mongodb::bson::{Document, doc};
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::errors::problem;
 use crate::stream::{Copy, Event, Stream};
-use crate::support::{Answer, Server, encode};
+use crate::support::{Answer, PATIENCE, Server, encode};
 
 /// A small generator of numbers, the same ones each time (Knuth's MMIX).
 struct Numbers(u64);
@@ -392,7 +393,12 @@ async fn c15_a_stream_is_nobody_elses_and_not_to_be_kept() {
 
 #[tokio::test]
 async fn what_cannot_be_live_says_why() {
-    let server = Server::caching(&[("live.queries_max", "1"), ("live.followers_max", "2")]).await;
+    let settings = [
+        ("live.queries_max", "1"),
+        ("live.followers_max", "2"),
+        ("log.level", "info,freshet_gateway=debug"),
+    ];
+    let server = Server::caching(&settings).await;
     let refused = |answer: Answer, detail: &str| {
         problem(&answer, 400, "malformed");
         assert!(answer.text().contains(detail), "{}", answer.text());
@@ -427,6 +433,45 @@ async fn what_cannot_be_live_says_why() {
         .expect("refused");
     problem(&third, 503, "unavailable");
     assert_eq!(third.header("retry-after"), "1");
+    let metrics = server.get("/metrics").await.text();
+    for limit in ["live.queries_max", "live.followers_max"] {
+        let line = format!("freshet_limit_refusals_total{{limit=\"{limit}\"}} 1\n");
+        assert!(metrics.contains(&line), "{line} in {metrics}");
+    }
+    let both_are_logged = async {
+        let refused = |line: &&String| line.contains("a request was refused");
+        let of = |line: &&String| line.contains("followers_max") || line.contains("queries_max");
+        while server.log().iter().filter(refused).filter(of).count() < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, both_are_logged)
+        .await
+        .expect("logged for those who look closely");
+}
+
+/// Relaxed Extended JSON shows 1 of whatever type as 1.
+#[tokio::test]
+async fn a_change_that_is_not_to_be_seen_is_not_told() {
+    let server = Server::caching(&[]).await;
+    server.put("/v1/db/c/x", r#"{"a":1}"#).await;
+    let mut relaxed = server.follow("/v1/db/c/_live", None).await;
+    let mut canonical = server.follow("/v1/db/c/_live?rep=canonical", None).await;
+    for stream in [&mut relaxed, &mut canonical] {
+        assert_eq!(stream.next().await.expect("an event").name, "result");
+    }
+    server
+        .put("/v1/db/c/x", r#"{"a":{"$numberLong":"1"}}"#)
+        .await;
+    server.put("/v1/db/c/x", r#"{"a":2}"#).await;
+    let seen = canonical.next().await.expect("an event");
+    assert_eq!(seen.name, "change");
+    assert_eq!(seen.data["document"]["a"], json!({"$numberLong": "1"}));
+    let seen = relaxed.next().await.expect("an event");
+    assert_eq!(
+        (seen.name.as_str(), &seen.data["document"]["a"]),
+        ("change", &json!(2))
+    );
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,6 +22,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     child: Child,
+    log: Arc<Mutex<Vec<String>>>,
     _dir: TempDir,
 }
 
@@ -103,8 +105,11 @@ impl Server {
             .expect("the binary starts");
         let stderr = child.stderr.take().expect("piped");
         let (found, address) = std::sync::mpsc::channel();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let said = Arc::clone(&log);
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                said.lock().expect("not poisoned").push(line.clone());
                 if let Ok(event) = serde_json::from_str::<Value>(&line)
                     && (event["message"] == "listening" || event["message"] == "working")
                 {
@@ -120,6 +125,7 @@ impl Server {
         Server {
             address: address.parse().expect("an address"),
             child,
+            log,
             _dir: dir,
         }
     }
@@ -212,6 +218,11 @@ impl Server {
         tokio::time::timeout(PATIENCE, asking)
             .await
             .unwrap_or_else(|_| panic!("{target} never was as wanted"))
+    }
+
+    /// What it has logged so far, to the last line that was read.
+    pub(crate) fn log(&self) -> Vec<String> {
+        self.log.lock().expect("not poisoned").clone()
     }
 
     /// Kills it outright, as a crash would.

@@ -17,10 +17,14 @@ pub(super) fn events(old: &[Row], new: &[Row], view: &View) -> Vec<Event> {
         }
     }
     for (index, row) in new.iter().enumerate() {
+        let mut was = None;
         let found = list.iter().skip(index).position(|one| is_same(one, row));
         let kind = match found {
             Some(0) if !differs(view, &list[index].document, &row.document) => continue,
-            Some(0) => EventKind::Change,
+            Some(0) => {
+                was = Some(list[index].document.clone());
+                EventKind::Change
+            }
             Some(ahead) => {
                 list.remove(index + ahead);
                 list.insert(index, row);
@@ -33,7 +37,10 @@ pub(super) fn events(old: &[Row], new: &[Row], view: &View) -> Vec<Event> {
                 EventKind::Add
             }
         };
-        events.push(event(row, kind, index));
+        events.push(Event {
+            was,
+            ..event(row, kind, index)
+        });
     }
     events
 }
@@ -45,6 +52,7 @@ pub(super) fn event(row: &Row, kind: EventKind, index: usize) -> Event {
         kind,
         index,
         document: (kind != EventKind::Remove).then(|| row.document.clone()),
+        was: None,
     }
 }
 

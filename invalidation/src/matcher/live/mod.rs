@@ -70,6 +70,8 @@ pub struct Event {
     pub index: usize,
     /// The whole record, unless it was removed. What is shown of it is the caller's to cut out.
     pub document: Option<RawDocumentBuf>,
+    /// What a change changed: to whoever shows less of it, it may be none.
+    pub was: Option<RawDocumentBuf>,
 }
 
 /// What happened to a record of the list.
@@ -250,7 +252,11 @@ impl LiveWindow {
                 true if differs(&self.view, &old.document, &new(to).document) => EventKind::Change,
                 true => return Vec::new(),
             };
-            return vec![event(new(to), kind, to)];
+            let was = (kind == EventKind::Change).then(|| old.document.clone());
+            return vec![Event {
+                was,
+                ..event(new(to), kind, to)
+            }];
         }
         let gone = shift.leaves.zip(old.as_ref());
         let gone = gone.map(|(index, row)| event(row, EventKind::Remove, index));
