@@ -6,6 +6,7 @@
 #![allow(clippy::cast_precision_loss, reason = "figures are doubles")]
 
 mod gateway;
+mod grid;
 mod load;
 mod machine;
 mod match_fuzz;
@@ -31,6 +32,8 @@ struct Arguments {
 enum Suite {
     /// The gateway against a bare axum server (hits) and a bare driver handler (misses).
     Gateway(gateway::Options),
+    /// Matching spread over one and four cells, against one process: the same work, per core.
+    Grid(grid::Options),
     /// The matcher against MongoDB: random queries and writes; nothing may be missed.
     MatchFuzz(match_fuzz::Options),
     /// The matching engine: evaluations per second, cost growth, registration, memory.
@@ -50,6 +53,7 @@ fn main() -> anyhow::Result<()> {
         .context("starting the runtime")?;
     match arguments.suite {
         Suite::Gateway(options) => runtime.block_on(gateway::run(&options)),
+        Suite::Grid(options) => runtime.block_on(grid::run(&options)),
         Suite::MatchFuzz(options) => runtime.block_on(match_fuzz::run(&options)),
         Suite::Matcher(options) => matcher::run(&options),
         Suite::Pipeline(options) => runtime.block_on(pipeline::run(&options)),

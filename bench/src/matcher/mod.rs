@@ -7,7 +7,7 @@
 mod figures;
 mod measure;
 mod naive;
-mod workload;
+pub(crate) mod workload;
 
 use std::path::PathBuf;
 use std::time::Duration;
