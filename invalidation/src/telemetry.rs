@@ -77,6 +77,10 @@ impl Metrics {
             self.purges_pending.clone(),
         );
         self.edges.register(r);
+        self.register_state(r);
+    }
+
+    fn register_state(&self, r: &mut Registry) {
         r.register(
             "not_cached",
             "Answers that were not cached, by reason",

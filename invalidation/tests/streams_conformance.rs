@@ -4,10 +4,9 @@ mod conformance;
 
 use std::sync::Arc;
 
-use conformance::SystemClock;
+use conformance::{Kind, SystemClock};
 use freshet_core::time::Clock;
-use freshet_fixture::{Parts, fresh_database_name};
-use freshet_invalidation::RedisServer;
+use freshet_fixture::fresh_database_name;
 use freshet_invalidation::partition::streams::{
     From, Line, LocalStreams, Reader, RedisStreams, RedisStreamsSettings, Row, StreamError, Streams,
 };
@@ -16,7 +15,7 @@ use rstest::rstest;
 #[derive(Clone, Copy, Debug)]
 enum Adapter {
     Local,
-    Redis,
+    Redis(Kind),
 }
 
 const CHANGES: Line = Line::Changes(0);
@@ -25,15 +24,14 @@ async fn streams(adapter: Adapter, clock: &Arc<SystemClock>) -> Arc<dyn Streams>
     let clock: Arc<dyn Clock> = clock.clone();
     match adapter {
         Adapter::Local => Arc::new(LocalStreams::new(clock, 1_000)),
-        Adapter::Redis => {
-            let url = Parts::redis().await.expect("Redis");
+        Adapter::Redis(kind) => {
             let settings = RedisStreamsSettings {
-                server: RedisServer::parse(url.as_str(), None).expect("a URL"),
+                server: kind.server().await,
                 prefix: fresh_database_name(),
                 operation_ms_max: 2_000,
                 entries_max: 1_000,
             };
-            Arc::new(RedisStreams::new(settings, clock).expect("a URL"))
+            Arc::new(RedisStreams::new(settings, clock).expect("settings"))
         }
     }
 }
@@ -53,7 +51,9 @@ async fn next(reader: &mut Box<dyn Reader>) -> Vec<String> {
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn every_reader_gets_every_entry_in_order(#[case] adapter: Adapter) {
     let streams = streams(adapter, &Arc::new(SystemClock::new())).await;
@@ -86,7 +86,9 @@ async fn every_reader_gets_every_entry_in_order(#[case] adapter: Adapter) {
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn a_reader_goes_on_where_another_was(#[case] adapter: Adapter) {
     let streams = streams(adapter, &Arc::new(SystemClock::new())).await;
@@ -107,7 +109,9 @@ async fn a_reader_goes_on_where_another_was(#[case] adapter: Adapter) {
 /// The length is kept about; what is read is what is there.
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn a_stream_does_not_grow_for_ever(#[case] adapter: Adapter) {
     let streams = streams(adapter, &Arc::new(SystemClock::new())).await;
@@ -132,7 +136,9 @@ async fn a_stream_does_not_grow_for_ever(#[case] adapter: Adapter) {
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn one_leads_and_an_earlier_one_is_refused(#[case] adapter: Adapter) {
     let streams = streams(adapter, &Arc::new(SystemClock::new())).await;
@@ -160,7 +166,9 @@ async fn one_leads_and_an_earlier_one_is_refused(#[case] adapter: Adapter) {
 
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn a_row_has_generations(#[case] adapter: Adapter) {
     let streams = streams(adapter, &Arc::new(SystemClock::new())).await;
@@ -170,13 +178,21 @@ async fn a_row_has_generations(#[case] adapter: Adapter) {
     streams.mark(1, 3, false).await.expect("marked");
     let row = streams.row(1).await.expect("an answer");
     assert_eq!((row.generation, row.up), (3, vec![4]));
+    streams.lag(1, 4, true).await.expect("marked");
+    let row = streams.row(1).await.expect("an answer");
+    assert_eq!((row.generation, row.lagging), (3, vec![4]));
+    streams.mark(1, 4, false).await.expect("marked");
+    let row = streams.row(1).await.expect("an answer");
+    assert_eq!((row.up, row.lagging), (vec![], vec![]));
     assert_eq!(streams.row(0).await, Ok(Row::default()));
 }
 
 /// C6: no clock of one machine is compared with another's; what is counted may only be too long.
 #[rstest]
 #[case(Adapter::Local)]
-#[case(Adapter::Redis)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
 #[tokio::test]
 async fn c6_a_stamp_is_at_least_as_old_as_it_is(#[case] adapter: Adapter) {
     let clock = Arc::new(SystemClock::new());

@@ -81,6 +81,10 @@ impl Streams for Counted {
         self.streams.mark(row, column, up).await
     }
 
+    async fn lag(&self, row: u32, column: u32, lags: bool) -> Result<(), StreamError> {
+        self.streams.lag(row, column, lags).await
+    }
+
     fn stamp(&self, at: Moment) -> Option<u64> {
         self.streams.stamp(at)
     }

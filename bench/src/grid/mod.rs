@@ -106,7 +106,8 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         stale.iter().all(|one| *one >= stale[0] && *one > 0),
         "some arrangement has missed changes: {stale:?}"
     );
-    let [one_process, one_cell, four_columns, two_by_two] = [0, 1, 2, 3].map(|at| middle(&runs[at]));
+    let [one_process, one_cell, four_columns, two_by_two] =
+        [0, 1, 2, 3].map(|at| middle(&runs[at]));
     let per_core = |run: &Run| run.writes_per_core_s / one_process.writes_per_core_s;
     print(&Report {
         queries: options.queries,

@@ -264,7 +264,11 @@ impl World {
         let (began, before, earlier) = (self.clock.us(), used()?, counts());
         self.go.store(true, Ordering::SeqCst);
         let end = self.load.end();
-        while !self.matching.iter().all(|one| one.status().watermark >= end) {
+        while !self
+            .matching
+            .iter()
+            .all(|one| one.status().watermark >= end)
+        {
             tokio::time::sleep(Duration::from_millis(5)).await;
             ensure!(self.clock.us() - began < 300_000_000, "never done");
         }
@@ -331,7 +335,8 @@ impl Making {
 
     fn parts(&self, member: &str) -> anyhow::Result<Parts> {
         let load = Arc::clone(&self.load);
-        let revive: Revive = Arc::new(move |_: &Namespace, key: &Key| load.by_key.get(key).cloned());
+        let revive: Revive =
+            Arc::new(move |_: &Namespace, key: &Key| load.by_key.get(key).cloned());
         Ok(Parts {
             clock: self.clock(),
             sketch: self.sketch(member)?,

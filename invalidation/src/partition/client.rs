@@ -68,6 +68,12 @@ impl Client {
         (row.up.len() == self.shape.writes as usize).then_some(row.generation)
     }
 
+    /// Whether the edges confirm too late what some cell purges.
+    pub(crate) fn lags(&self) -> bool {
+        let rows = self.rows.lock();
+        rows.iter().any(|row| !row.lagging.is_empty())
+    }
+
     /// Looks how the rows are.
     pub(crate) async fn look(&self) -> Result<(), StreamError> {
         let mut rows = Vec::new();

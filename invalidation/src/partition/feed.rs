@@ -13,6 +13,8 @@ use crate::ingest::port::{Batch, Source, SourceError, Watermark};
 
 /// How long an idle column is waited for, milliseconds.
 const WAIT_MS: u64 = 100;
+/// A column that says nothing for so long is looked at: a leader writes several times a second, milliseconds.
+const SILENCE_MS_MAX: u64 = 2_000;
 
 /// The source of one cell.
 pub struct CellSource {
@@ -22,6 +24,7 @@ pub struct CellSource {
     /// What was read last: from where to read on.
     last: Option<(String, Number)>,
     reader: Option<Box<dyn Reader>>,
+    heard: Moment,
     /// Pages that are read and not handed on yet.
     pages: VecDeque<(String, Page)>,
 }
@@ -36,6 +39,7 @@ impl CellSource {
         resume: Option<&[u8]>,
     ) -> CellSource {
         CellSource {
+            heard: clock.now(),
             streams,
             clock,
             line: Line::Changes(column),
@@ -57,11 +61,35 @@ impl CellSource {
                 self.reader.insert(reader)
             }
         };
-        for entry in reader.next(WAIT_MS).await? {
+        let entries = reader.next(WAIT_MS).await?;
+        let now = self.clock.now();
+        if !entries.is_empty() {
+            self.heard = now;
+        } else if now.since(self.heard) > SILENCE_MS_MAX {
+            self.heard = now;
+            return self.look().await;
+        }
+        for entry in entries {
             // A page that cannot be read is missing, which the next one's number says.
             if let Ok(page) = Page::read(&entry.body) {
                 self.pages.push_back((entry.cursor, page));
             }
+        }
+        Ok(())
+    }
+
+    /// Nothing comes. The stream may have begun anew, at an earlier place: its last page tells.
+    async fn look(&mut self) -> Result<(), StreamError> {
+        let Some(entry) = self.streams.last(&self.line).await? else {
+            return Ok(());
+        };
+        let last = self.last.as_ref().map(|(_, number)| *number);
+        if let Ok(page) = Page::read(&entry.body)
+            && last.is_some_and(|last| page.number != last)
+        {
+            let from = From::After(entry.cursor.clone());
+            self.reader = Some(self.streams.read(&self.line, from).await?);
+            self.pages.push_back((entry.cursor, page));
         }
         Ok(())
     }

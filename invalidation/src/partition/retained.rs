@@ -14,7 +14,8 @@ const BYTES_MAX: usize = 64 << 20;
 /// The changes, in the order in which they were matched.
 #[derive(Debug, Default)]
 pub(crate) struct Retained {
-    events: VecDeque<ChangeEvent>,
+    /// Each with the highest position so far: repeated changes come with earlier ones again.
+    events: VecDeque<(Position, ChangeEvent)>,
     bytes: usize,
     /// Everything after it is kept. `None`: nothing was matched yet.
     from: Option<Position>,
@@ -31,13 +32,14 @@ impl Retained {
             self.reshaped = self.reshaped.max(event.position);
         }
         self.bytes += size(event);
-        self.events.push_back(event.clone());
+        let highest = self.events.back().map(|(highest, _)| *highest);
+        let highest = highest.map_or(event.position, |highest| highest.max(event.position));
+        self.events.push_back((highest, event.clone()));
         while self.events.len() > EVENTS_MAX || self.bytes > BYTES_MAX {
-            let Some(oldest) = self.events.pop_front() else {
+            let Some((_, oldest)) = self.events.pop_front() else {
                 return;
             };
             self.bytes -= size(&oldest);
-            // Repeated changes come with earlier positions again.
             self.from = self.from.max(Some(oldest.position));
         }
     }
@@ -55,7 +57,10 @@ impl Retained {
         position: Position,
     ) -> Option<impl DoubleEndedIterator<Item = &ChangeEvent>> {
         let known = self.from.is_some_and(|from| from <= position);
-        let events = self.events.iter();
+        let first = self
+            .events
+            .partition_point(|(highest, _)| *highest <= position);
+        let events = self.events.range(first..).map(|(_, event)| event);
         known.then(|| events.filter(move |event| event.position > position))
     }
 
@@ -114,6 +119,16 @@ mod tests {
         }
         assert_eq!(after(&retained, 6), None);
         assert_eq!(after(&retained, 77), Some(vec![78, 79]));
+    }
+
+    #[test]
+    fn c1_changes_that_come_again_hide_none() {
+        let mut retained = Retained::default();
+        for position in [5, 6, 7, 5, 6, 8] {
+            retained.push(&event(position, 10));
+        }
+        assert_eq!(after(&retained, 5), Some(vec![6, 7, 6, 8]));
+        assert_eq!(after(&retained, 7), Some(vec![8]));
     }
 
     #[test]

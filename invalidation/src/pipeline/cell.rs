@@ -194,6 +194,10 @@ impl Inner {
                 Ok(known) => known,
                 Err(_) => continue,
             };
+            let (lags, lagged) = (self.outbox.lags(), known.lagging.contains(&column));
+            if lags != lagged && role.streams.lag(row, column, lags).await.is_err() {
+                continue;
+            }
             if !known.up.contains(&column) && role.streams.mark(row, column, true).await.is_ok() {
                 info!(cell = %role.cell, "the cell is up");
             }

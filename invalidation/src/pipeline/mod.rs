@@ -98,7 +98,7 @@ enum Role {
     /// It does everything itself.
     Alone,
     /// It matches a part.
-    Cell(CellRole),
+    Cell(Box<CellRole>),
     /// Cells match for it.
     Replica(Arc<Client>),
 }
@@ -128,7 +128,7 @@ impl Pipeline {
         streams: Arc<dyn Streams>,
     ) -> Pipeline {
         let life = parts.clock.wall_ms();
-        let role = Role::Cell(CellRole::new(cell, streams, life));
+        let role = Role::Cell(Box::new(CellRole::new(cell, streams, life)));
         Pipeline::with_role(parts, settings, role)
     }
 
@@ -267,8 +267,8 @@ impl Pipeline {
     /// holds may be handed out until its lifetime ends (C3), so that has to end.
     #[must_use]
     pub fn shares(&self) -> bool {
-        match self.inner.role {
-            Role::Replica(_) => self.inner.shares_over_grid(),
+        match &self.inner.role {
+            Role::Replica(client) => !client.lags(),
             Role::Alone | Role::Cell(_) => !self.inner.outbox.lags(),
         }
     }

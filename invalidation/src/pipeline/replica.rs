@@ -20,8 +20,6 @@ use crate::sketch::port::{Scope, SketchError};
 
 /// How often it is asked how far the cells are, milliseconds.
 const LOOK_MS: u64 = 100;
-/// An edge whose purges take longer is given nothing more, milliseconds.
-const SHARE_MS_MAX: u32 = 10_000;
 
 /// What was known of the grid when a ticket was given.
 #[derive(Clone, Copy, Debug)]
@@ -239,12 +237,6 @@ impl Inner {
     fn forget_all(&self) {
         self.tier.drop_all();
         self.registry.lock().reshape();
-    }
-
-    /// Whether every edge confirms its purges in time, by what the cells report.
-    pub(super) fn shares_over_grid(&self) -> bool {
-        let state = *self.state.lock();
-        state.purge_ms <= SHARE_MS_MAX
     }
 
     /// Live queries are followed here: what they need of every change no cell has.

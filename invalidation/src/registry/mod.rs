@@ -369,6 +369,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn c8_what_was_active_before_changes_were_lost_is_not_trusted_after() {
+        let mut registry = Registry::new(RegistryLimits {
+            active_max: 10,
+            members_max: 10,
+            database_active_max: 10,
+            ticket_ms: 1_000,
+        });
+        let namespace = Namespace::new("shop", "products").expect("a name");
+        let resource = Resource {
+            key: Key::from("/v1/shop/products"),
+            namespace: namespace.clone(),
+            watched: Watched::Query(Watch::count(freshet_core::query::Filter::all())),
+            joins: Vec::new(),
+            hinted: false,
+        };
+        registry.begin(&resource, Moment(0)).expect("room");
+        registry.matched_through(Position(7));
+        let shape = registry.shape();
+        registry.forget();
+        assert!(registry.is_empty());
+        assert!(registry.shape() > shape);
+        assert_eq!(registry.matched(), Position(7));
+        let shown = Shown::default();
+        assert!(!registry.settle(&resource, shown, Position(7), 1_000, Moment(1)));
+    }
+
+    #[test]
     fn idle_collections_are_forgotten_whatever_the_feed_promised() {
         let mut registry = Registry::new(RegistryLimits {
             active_max: 10,

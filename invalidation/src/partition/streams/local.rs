@@ -156,10 +156,20 @@ impl Streams for LocalStreams {
         let mut state = self.state.lock();
         let row = state.rows.entry(row).or_default();
         row.generation += 1;
-        row.up.retain(|known| *known != column);
-        if up {
-            row.up.push(column);
+        set(&mut row.up, column, up);
+        if !up {
+            set(&mut row.lagging, column, false);
         }
+        Ok(())
+    }
+
+    async fn lag(&self, row: u32, column: u32, lags: bool) -> Result<(), StreamError> {
+        let mut state = self.state.lock();
+        set(
+            &mut state.rows.entry(row).or_default().lagging,
+            column,
+            lags,
+        );
         Ok(())
     }
 
@@ -169,6 +179,13 @@ impl Streams for LocalStreams {
 
     fn age_ms(&self, stamp: u64, now: Moment) -> Option<u64> {
         Some(now.since(Moment(stamp)))
+    }
+}
+
+fn set(columns: &mut Vec<u32>, column: u32, is_in: bool) {
+    columns.retain(|known| *known != column);
+    if is_in {
+        columns.push(column);
     }
 }
 

@@ -85,6 +85,9 @@ pub trait Streams: Send + Sync {
     /// A cell is up, or not; a new generation of the row begins.
     async fn mark(&self, row: u32, column: u32, up: bool) -> Result<(), StreamError>;
 
+    /// Whether the edges confirm too late what a cell purges.
+    async fn lag(&self, row: u32, column: u32, lags: bool) -> Result<(), StreamError>;
+
     /// The streams' common clock at a moment of this process: not later than it really was then. `None`: it was not
     /// heard yet.
     fn stamp(&self, at: Moment) -> Option<u64>;
@@ -100,6 +103,8 @@ pub struct Row {
     pub generation: u64,
     /// The columns whose cells are up.
     pub up: Vec<u32>,
+    /// Those whose purges are confirmed too late.
+    pub lagging: Vec<u32>,
 }
 
 /// Why there is no answer.

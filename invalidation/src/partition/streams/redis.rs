@@ -232,12 +232,15 @@ impl Streams for RedisStreams {
         command.arg(self.key(&format!("q:{row}"), "row"));
         let mut connection = self.connection.clone();
         let fields: HashMap<String, u64> = self.run(command.query_async(&mut connection)).await?;
-        let up = fields
-            .keys()
-            .filter_map(|field| field.strip_prefix("up:")?.parse().ok());
+        let columns = |prefix: &str| {
+            let fields = fields.keys();
+            let columns = fields.filter_map(|field| field.strip_prefix(prefix)?.parse().ok());
+            columns.collect()
+        };
         Ok(Row {
             generation: fields.get("generation").copied().unwrap_or(0),
-            up: up.collect(),
+            up: columns("up:"),
+            lagging: columns("lag:"),
         })
     }
 
@@ -247,13 +250,26 @@ impl Streams for RedisStreams {
         pipe.atomic().hincr(&key, "generation", 1);
         match up {
             true => pipe.hset(&key, format!("up:{column}"), 1),
-            false => pipe.hdel(&key, format!("up:{column}")),
+            false => pipe.hdel(&key, &[format!("up:{column}"), format!("lag:{column}")]),
         };
         let mut connection = self.connection.clone();
         let done: RedisResult<redis::Value> = self
             .run(async { Ok(pipe.query_async(&mut connection).await) })
             .await?;
         done.map(drop).map_err(StreamError::of)
+    }
+
+    async fn lag(&self, row: u32, column: u32, lags: bool) -> Result<(), StreamError> {
+        let (key, field) = (
+            self.key(&format!("q:{row}"), "row"),
+            format!("lag:{column}"),
+        );
+        let command = match lags {
+            true => redis::Cmd::hset(&key, field, 1),
+            false => redis::Cmd::hdel(&key, field),
+        };
+        let mut connection = self.connection.clone();
+        self.run(command.query_async(&mut connection)).await
     }
 
     fn stamp(&self, at: Moment) -> Option<u64> {
