@@ -7,6 +7,7 @@
 
 mod counted;
 mod cpu;
+mod load;
 mod world;
 
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use freshet_invalidation::partition::Shape;
 use serde::Serialize;
 
 use crate::machine::Machine;
-use world::{Load, World};
+use load::Load;
+use world::World;
 
 /// What to measure.
 #[derive(clap::Args)]

@@ -1,21 +1,16 @@
 //! One arrangement: who matches, and what they are given.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use async_trait::async_trait;
-use bson::RawBson;
-use freshet_core::change::{Change, ChangeEvent, Image};
 use freshet_core::freshness::Lifetimes;
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::sketch::machine::Limits;
 use freshet_core::time::{Clock, Position, Ttl};
 use freshet_fixture::{Redis, fresh_database_name};
-use freshet_invalidation::ingest::port::{Batch, Source, SourceError, Watermark};
 use freshet_invalidation::partition::ingest::Ingest;
 use freshet_invalidation::partition::streams::{RedisStreams, RedisStreamsSettings, Streams};
 use freshet_invalidation::partition::{Cell, CellSource, Client, Shape};
@@ -23,7 +18,7 @@ use freshet_invalidation::sketch::port::{Scope, SketchStore, Start};
 use freshet_invalidation::sketch::{Entropy, RedisSettings, RedisSketch};
 use freshet_invalidation::{
     Answer, Images, NotCached, Parts, Pipeline, RedisServer, Resource, Revive, Settings, Tier,
-    Watched, Window,
+    Window,
 };
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
@@ -31,107 +26,11 @@ use tokio_util::sync::CancellationToken;
 use super::Run;
 use super::counted::{Counted, Counts};
 use super::cpu;
-use crate::matcher::workload::Workload;
+use super::load::{Load, Nothing, Writes, namespace};
 use crate::monotonic::Monotonic;
 
-/// Records that are written to, in turns.
-const RECORDS: i64 = 10_000;
-/// Writes that a source hands out at a time.
-const BATCH: usize = 500;
 /// Reads under way while queries are registered.
 const READS: usize = 256;
-const SEED: u64 = 7;
-
-/// The queries and the writes.
-pub(super) struct Load {
-    resources: Vec<(Resource, Window)>,
-    by_key: HashMap<Key, Resource>,
-    events: Vec<ChangeEvent>,
-}
-
-fn namespace() -> Namespace {
-    Namespace::new("bench", "records").expect("a valid name")
-}
-
-impl Load {
-    pub(super) fn new(queries: u64, writes: u64) -> Load {
-        let mut workload = Workload::new(SEED, queries);
-        let resources: Vec<(Resource, Window)> = (0..queries)
-            .map(|index| {
-                let asked = workload.query(index);
-                let resource = Resource {
-                    namespace: namespace(),
-                    key: asked.key,
-                    watched: Watched::Query(asked.watch),
-                    joins: Vec::new(),
-                    hinted: false,
-                };
-                (resource, asked.window)
-            })
-            .collect();
-        let mut records: Vec<_> = (0..RECORDS).map(|id| workload.document(id)).collect();
-        let events = (1..=writes).map(|n| {
-            let at = usize::try_from(n).unwrap_or(0) % records.len();
-            let after = workload.updated(&records[at]);
-            let before = std::mem::replace(&mut records[at], after.clone());
-            ChangeEvent {
-                namespace: namespace(),
-                position: Position(1 + n),
-                change: Change::Record {
-                    id: RawBson::Int64(i64::try_from(at).unwrap_or(0)),
-                    before: Image::Known(before),
-                    after: Image::Known(after),
-                },
-            }
-        });
-        Load {
-            events: events.collect(),
-            by_key: resources
-                .iter()
-                .map(|(one, _)| (one.key.clone(), one.clone()))
-                .collect(),
-            resources,
-        }
-    }
-
-    fn end(&self) -> Position {
-        Position(1 + self.events.len() as u64)
-    }
-}
-
-/// Hands the writes out once they are wanted.
-struct Writes {
-    load: Arc<Load>,
-    go: Arc<AtomicBool>,
-    clock: Arc<dyn Clock>,
-    next: Arc<AtomicUsize>,
-}
-
-#[async_trait]
-impl Source for Writes {
-    async fn next(&mut self) -> Result<Batch, SourceError> {
-        let next = self.next.load(Ordering::SeqCst);
-        let left = &self.load.events[next..];
-        let some = match self.go.load(Ordering::SeqCst) {
-            true => left.len().min(BATCH),
-            false => 0,
-        };
-        if some == 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        let position = Position(1 + (next + some) as u64);
-        self.next.store(next + some, Ordering::SeqCst);
-        Ok(Batch {
-            events: left[..some].to_vec(),
-            through: position,
-            watermark: Some(Watermark {
-                position,
-                as_of: self.clock.now(),
-            }),
-            resume: Some(position.0.to_le_bytes().to_vec()),
-        })
-    }
-}
 
 /// What runs.
 pub(super) struct World {
@@ -418,16 +317,6 @@ fn settings() -> Settings {
     settings.registry.active_max = 10_000_000;
     settings.registry.database_active_max = 10_000_000;
     settings
-}
-
-/// A feed without changes.
-struct Nothing;
-
-#[async_trait]
-impl Source for Nothing {
-    async fn next(&mut self) -> Result<Batch, SourceError> {
-        std::future::pending().await
-    }
 }
 
 /// No tier: what is measured lies before it.
