@@ -5,6 +5,7 @@
 
 pub mod aggregate;
 pub mod change;
+pub mod consistency;
 pub mod freshness;
 pub mod key;
 pub mod name;
