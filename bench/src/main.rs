@@ -5,6 +5,7 @@
 #![allow(clippy::print_stderr, reason = "progress goes to stderr")]
 #![allow(clippy::cast_precision_loss, reason = "figures are doubles")]
 
+mod faults;
 mod gateway;
 mod grid;
 mod load;
@@ -30,6 +31,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Suite {
+    /// Faults of every part under load, with a checker of the coherence contract.
+    Faults(faults::Options),
     /// The gateway against a bare axum server (hits) and a bare driver handler (misses).
     Gateway(gateway::Options),
     /// Matching spread over one and four cells, against one process: the same work, per core.
@@ -52,6 +55,7 @@ fn main() -> anyhow::Result<()> {
         .build()
         .context("starting the runtime")?;
     match arguments.suite {
+        Suite::Faults(options) => runtime.block_on(faults::run(&options)),
         Suite::Gateway(options) => runtime.block_on(gateway::run(&options)),
         Suite::Grid(options) => runtime.block_on(grid::run(&options)),
         Suite::MatchFuzz(options) => runtime.block_on(match_fuzz::run(&options)),

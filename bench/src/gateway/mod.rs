@@ -99,7 +99,7 @@ fn print(report: &Report) -> anyhow::Result<()> {
 }
 
 /// The binary as users build it, beside this one.
-fn build_freshet(bench: &Path) -> anyhow::Result<PathBuf> {
+pub(crate) fn build_freshet(bench: &Path) -> anyhow::Result<PathBuf> {
     eprintln!("building the gateway in release mode");
     let status = std::process::Command::new("cargo")
         // All of the workspace, as `cargo run` resolves its features: nothing is compiled twice.

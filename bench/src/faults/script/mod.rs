@@ -1,0 +1,50 @@
+//! The faults. Each breaks something under load, holds it, and mends it; when it returns, everything that it broke runs
+//! again. A new kind of part brings a file here with its own list, a place in [`all`], and its node in the [`World`].
+
+mod database;
+mod gateways;
+mod history;
+mod redis;
+mod varnish;
+
+use std::time::Duration;
+
+use futures_util::future::LocalBoxFuture;
+
+use super::world::World;
+
+/// A fault.
+pub(super) struct Fault {
+    pub(super) name: &'static str,
+    /// What happens, in a line.
+    pub(super) what: &'static str,
+    pub(super) run: for<'w> fn(&'w World) -> LocalBoxFuture<'w, anyhow::Result<()>>,
+}
+
+/// A fault from its name, what happens, and an async function over the world.
+macro_rules! fault {
+    ($name:literal, $what:literal, $run:expr) => {
+        $crate::faults::script::Fault {
+            name: $name,
+            what: $what,
+            run: |world| Box::pin($run(world)),
+        }
+    };
+}
+use fault;
+
+/// All faults, in the order in which they are played.
+pub(super) fn all() -> Vec<Fault> {
+    let lists = [
+        redis::faults(),
+        varnish::faults(),
+        database::faults(),
+        history::faults(),
+        gateways::faults(),
+    ];
+    lists.into_iter().flatten().collect()
+}
+
+async fn hold(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
