@@ -292,7 +292,7 @@ impl Client {
         raise(page.shown.entry(key.to_owned()).or_default(), &news);
         drop(page);
         self.load.count(|tally| {
-            tally.read(fetched.from, self.manner.delta_ms, verdict);
+            tally.read(fetched.from, decision.reason, self.manner.delta_ms, verdict);
             if let Err(violation) = verdict {
                 tally.tell(|| self.told(key, shown, &facts, read, decision, fetched, violation));
             }

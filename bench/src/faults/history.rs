@@ -118,13 +118,6 @@ impl History {
         }
         spans
     }
-
-    /// Writes that were acknowledged.
-    pub(super) fn acknowledged(&self) -> usize {
-        let states = self.0.read();
-        let done = |state: &&State| matches!(state.outcome, Outcome::Acknowledged(_));
-        states.iter().filter(done).count()
-    }
 }
 
 #[cfg(test)]

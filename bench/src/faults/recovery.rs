@@ -15,35 +15,33 @@ use super::world::World;
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(100);
 /// A client with Δ at this bound is to trust the sketch again.
-const DELTA_MS: u64 = 15_000;
+const DELTA_MS: u64 = 20_000;
 
 /// Seconds from the end of a fault; `None`: not within the limit.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Recovery {
     /// Until each gateway's answer may be cached, and each Varnish node hands out a copy.
     pub(super) seconds_until_caching: Option<f64>,
-    /// Until, beside that, the sketch lists single keys, and its age and the purges' delay are within a Δ of 15 s.
+    /// Until, beside that, the sketch lists single keys, and its age and the purges' delay are within a Δ of 20 s.
     pub(super) seconds_until_trusted: Option<f64>,
 }
 
 impl World {
-    /// Waits until everything is back, or until the limit.
-    pub(super) async fn recover(&self, limit: Duration) -> Recovery {
+    /// Waits until answers are cached again, and then until caches are trusted; each no longer than its limit.
+    pub(super) async fn recover(&self, caching: Duration, trusted: Duration) -> Recovery {
         let began = self.load.clock.us();
-        let mut recovery = Recovery::default();
-        loop {
-            let seconds = (self.load.clock.us() - began) as f64 / 1e6;
-            if recovery.seconds_until_caching.is_none() && self.is_caching().await {
-                recovery.seconds_until_caching = Some(seconds);
-            }
-            if recovery.seconds_until_caching.is_some() && self.is_trusted().await {
-                recovery.seconds_until_trusted = Some(seconds);
-                return recovery;
-            }
-            if seconds > limit.as_secs_f64() {
-                return recovery;
-            }
-            tokio::time::sleep(POLL).await;
+        let passed = || Duration::from_micros(self.load.clock.us() - began);
+        let until_caching = until(caching, async || self.is_caching().await);
+        let is_caching = until_caching.await.is_some();
+        let seconds_until_caching = is_caching.then(|| passed().as_secs_f64());
+        let until_trusted = until(trusted, async || is_caching && self.is_trusted().await);
+        let is_trusted = until_trusted.await.is_some();
+        if !is_trusted {
+            self.say_why().await;
+        }
+        Recovery {
+            seconds_until_caching,
+            seconds_until_trusted: is_trusted.then(|| passed().as_secs_f64()),
         }
     }
 
@@ -100,6 +98,15 @@ impl World {
         true
     }
 
+    /// What the gateways know of it.
+    async fn say_why(&self) {
+        for gateway in &self.gateways {
+            let url = format!("http://127.0.0.1:{}/readyz", gateway.node.port());
+            let ready = self.get(url, None).await.map(|answer| answer.body);
+            eprintln!("not trusted: {ready:?}");
+        }
+    }
+
     async fn get(&self, url: String, control: Option<&str>) -> Option<Answer> {
         let headers: Vec<_> = control
             .map(|control| (CACHE_CONTROL, control.to_owned()))
@@ -111,6 +118,16 @@ impl World {
             _ => None,
         }
     }
+}
+
+/// Waits until it is so; `None` when it is not within the limit.
+async fn until(limit: Duration, is_so: impl AsyncFn() -> bool) -> Option<()> {
+    let waiting = async {
+        while !is_so().await {
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    tokio::time::timeout(limit, waiting).await.ok()
 }
 
 fn is_cacheable(answer: &Answer) -> bool {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use freshet_core::consistency::Reason;
 use serde::Serialize;
 
 use super::judge::{Verdict, Violation};
@@ -26,6 +27,8 @@ pub(super) struct Tally {
     /// Answers that were judged.
     pub(super) reads: u64,
     pub(super) reads_from: BTreeMap<From, u64>,
+    /// Why they were made as they were.
+    pub(super) reads_for: BTreeMap<String, u64>,
     /// Reads without an answer, or with an error.
     pub(super) reads_failed: u64,
     /// Writes that were acknowledged.
@@ -59,8 +62,9 @@ pub(super) struct Told {
 
 impl Tally {
     /// A read was judged.
-    pub(super) fn read(&mut self, from: From, delta_ms: u64, verdict: Verdict) {
+    pub(super) fn read(&mut self, from: From, reason: Reason, delta_ms: u64, verdict: Verdict) {
         self.reads += 1;
+        *self.reads_for.entry(format!("{reason:?}")).or_default() += 1;
         *self.reads_from.entry(from).or_default() += 1;
         let stale_us = match verdict {
             Ok(us) | Err(Violation::Stale(us)) => us,
@@ -83,6 +87,9 @@ impl Tally {
         self.reads += other.reads;
         for (from, count) in &other.reads_from {
             *self.reads_from.entry(*from).or_default() += count;
+        }
+        for (reason, count) in &other.reads_for {
+            *self.reads_for.entry(reason.clone()).or_default() += count;
         }
         self.reads_failed += other.reads_failed;
         self.writes += other.writes;

@@ -66,40 +66,74 @@ async fn carry(
     far: watch::Receiver<Option<SocketAddr>>,
     mut states: watch::Receiver<State>,
 ) {
-    if states
-        .wait_for(|state| *state != State::Silent)
-        .await
-        .is_err()
-    {
+    if !passes(&mut states).await {
         return;
     }
     let Some(target) = *far.borrow() else { return };
-    if *states.borrow() == State::Refusing {
-        return;
-    }
     let Ok(mut far) = TcpStream::connect(target).await else {
         return;
     };
     let _ = near.set_nodelay(true);
     let _ = far.set_nodelay(true);
     let mut carrying = Box::pin(copy_bidirectional(&mut near, &mut far));
-    loop {
+    while passes(&mut states).await {
         tokio::select! {
             _ = &mut carrying => return,
-            changed = states.changed() => {
-                if changed.is_err() || *states.borrow_and_update() == State::Refusing {
-                    return;
-                }
-                // Standing still: nothing is carried until the wire is another.
-                if *states.borrow() == State::Silent
-                    && states.wait_for(|state| *state != State::Silent).await.is_err()
-                {
-                    return;
-                }
-                if *states.borrow() == State::Refusing {
-                    return;
-                }
-            }
+            changed = states.changed() => if changed.is_err() { return },
         }
+    }
+}
+
+/// Waits while the wire is silent. Whether something passes then.
+async fn passes(states: &mut watch::Receiver<State>) -> bool {
+    let state = states.wait_for(|state| *state != State::Silent).await;
+    state.is_ok_and(|state| *state == State::Whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// Answers with what it is told.
+    async fn echo() -> u16 {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (mut from, mut to) = stream.into_split();
+                tokio::spawn(async move { tokio::io::copy(&mut from, &mut to).await });
+            }
+        });
+        port
+    }
+
+    async fn says(stream: &mut TcpStream) -> std::io::Result<u8> {
+        stream.write_all(b"x").await?;
+        stream.read_u8().await
+    }
+
+    #[tokio::test]
+    async fn a_wire_carries_stands_still_and_is_cut() {
+        let wire = Wire::new().await.expect("a wire");
+        wire.connect(echo().await);
+        let mut stream = TcpStream::connect(wire.address).await.expect("connects");
+        assert_eq!(says(&mut stream).await.expect("carried"), b'x');
+        wire.set(State::Silent);
+        let short = Duration::from_millis(200);
+        assert!(
+            tokio::time::timeout(short, says(&mut stream))
+                .await
+                .is_err()
+        );
+        wire.set(State::Whole);
+        assert_eq!(stream.read_u8().await.expect("carried after all"), b'x');
+        wire.set(State::Refusing);
+        assert!(says(&mut stream).await.is_err());
+        let mut other = TcpStream::connect(wire.address).await.expect("connects");
+        assert!(says(&mut other).await.is_err());
     }
 }

@@ -194,7 +194,7 @@ async fn gateway(
         Varnish::SECRET,
     );
     let node = Parts::program("gateway", |directory, port| {
-        let server = format!("[server]\nlisten = \"127.0.0.1:{port}\"\ndrain_timeout = \"5s\"\n");
+        let server = format!("[server]\nlisten = \"127.0.0.1:{port}\"\ndrain_timeout = \"5s\"\nfill_timeout = \"1s\"\n");
         let at = directory.join("freshet.toml");
         // Where it cannot be written, the gateway does not start and says why.
         let _ = std::fs::write(&at, format!("{settings}{server}"));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use bson::{Document, doc};
 use tokio::sync::RwLockWriteGuard;
 
@@ -141,6 +141,7 @@ async fn dropped(world: &World) -> Result<()> {
 
 async fn renamed(world: &World) -> Result<()> {
     let _gates = alone(world, &[PLAIN]).await;
+    settle(world, PLAIN).await?;
     let shown = |place| world.load.universe.of(place).settled().flatten();
     let before: Vec<Option<Value>> = Universe::places(PLAIN).map(shown).collect();
     let gone = begin_all(world, PLAIN, |_| None);
@@ -150,6 +151,23 @@ async fn renamed(world: &World) -> Result<()> {
     let back = begin_all(world, PLAIN, |place| before[place.number]);
     rename(world, "elsewhere", COLLECTIONS[PLAIN]).await?;
     world.acknowledge(&back);
+    Ok(())
+}
+
+/// Writes what has a write without an outcome once more, so that it is known what the records show. The caller is alone
+/// with the collection.
+async fn settle(world: &World, collection: usize) -> Result<()> {
+    for place in Universe::places(collection) {
+        let history = world.load.universe.of(place);
+        if history.settled().is_none() {
+            let value = Value {
+                version: history.next_version(),
+                group: place.groups()[0],
+            };
+            world.load.write(place, Some(value), doc! {}).await;
+            ensure!(history.settled().is_some(), "{place:?} cannot be written");
+        }
+    }
     Ok(())
 }
 
