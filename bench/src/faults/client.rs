@@ -32,6 +32,9 @@ const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 /// The core's clock counts whole milliseconds: an age may be that much larger than it says.
 const SLACK_US: u64 = 1_000;
 
+/// Resources that a client reads again and again: what it has in its cache matters.
+const FAVOURITES: usize = 12;
+
 /// How a client comes to its decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Habit {
@@ -90,6 +93,7 @@ impl Client {
 
     /// Reads and writes until `stop`.
     pub(super) async fn run(self: Arc<Client>, mut random: StdRng, stop: CancellationToken) {
+        let mut favourites = [(); FAVOURITES].map(|()| Question::any(&mut random));
         while !stop.is_cancelled() {
             let pause = self.manner.pause.mul_f64(random.random_range(0.5..1.5));
             tokio::time::sleep(pause).await;
@@ -97,7 +101,7 @@ impl Client {
                 0..2 => *self.page.lock() = Page::default(),
                 2..32 if self.manner.habit == Habit::Careful => self.write(&mut random).await,
                 _ => {
-                    let question = Question::any(&mut random);
+                    let question = next_question(&mut favourites, &mut random);
                     let linearizable = random.random_ratio(1, 50);
                     self.read(&question, linearizable, &mut random).await;
                 }
@@ -408,6 +412,17 @@ impl Fetched {
 
 fn position(answer: &Answer) -> Option<Position> {
     answer.header(&POSITION).parse().ok().map(Position)
+}
+
+/// Mostly one of the favourites, which change slowly.
+fn next_question(favourites: &mut [Question; FAVOURITES], random: &mut StdRng) -> Question {
+    let favourite = &mut favourites[random.random_range(0..FAVOURITES)];
+    match random.random_range(0..100) {
+        0..2 => *favourite = Question::any(random),
+        2..30 => return Question::any(random),
+        _ => {}
+    }
+    *favourite
 }
 
 /// Who answered. The member nearest to the origin comes first (RFC 9211).

@@ -90,24 +90,13 @@ pub(super) mod tests {
     use crate::sketch::hash::Halves;
 
     /// What a sketch of these tests states.
+    #[derive(Default)]
     pub(in crate::consistency) struct Stated<'a> {
         pub(in crate::consistency) keys: &'a [&'a str],
         pub(in crate::consistency) saturated: bool,
         pub(in crate::consistency) age_ms: u32,
         pub(in crate::consistency) invalidation_ms: u32,
         pub(in crate::consistency) watermark: u64,
-    }
-
-    impl Default for Stated<'_> {
-        fn default() -> Self {
-            Stated {
-                keys: &[],
-                saturated: false,
-                age_ms: 0,
-                invalidation_ms: 0,
-                watermark: 0,
-            }
-        }
     }
 
     impl Stated<'_> {
