@@ -130,6 +130,18 @@ async fn c8_a_node_that_died_with_the_sketch_begins_a_new_one() {
     begins_anew(&stage, before).await;
 }
 
+/// What the replica has may be older than what its master confirmed.
+#[tokio::test]
+async fn c8_a_replica_that_takes_over_begins_a_new_one() {
+    let mut cluster = Parts::redis_cluster().await.expect("a cluster");
+    let owner = cluster.node_of(ROOT).await.expect("a node");
+    cluster.add_replica(owner).await.expect("a replica");
+    let stage = begun(&cluster).await;
+    let before = stage.header().await.epoch.number;
+    cluster.nodes[owner].kill().await.expect("killed");
+    begins_anew(&stage, before).await;
+}
+
 /// The others refuse their slots meanwhile, as a cluster does that is not whole; nothing of the sketch was lost.
 #[tokio::test]
 async fn a_node_that_died_without_the_sketch_costs_nothing_but_time() {
