@@ -142,14 +142,23 @@ async fn a_stream_does_not_grow_for_ever(#[case] adapter: Adapter) {
 #[tokio::test]
 async fn one_leads_and_an_earlier_one_is_refused(#[case] adapter: Adapter) {
     let streams = streams(adapter, &Arc::new(SystemClock::new())).await;
-    let first = streams.lead("a", 300).await.expect("an answer");
+    let first = streams.lead("office", "a", 300).await.expect("an answer");
     let term = first.expect("nobody else leads");
-    assert_eq!(streams.lead("b", 300).await, Ok(None));
-    assert_eq!(streams.lead("a", 300).await, Ok(Some(term)), "prolonged");
+    assert_eq!(streams.lead("office", "b", 300).await, Ok(None));
+    let other = streams.lead("another", "b", 300).await.expect("an answer");
+    assert!(
+        other.is_some(),
+        "offices have nothing to do with one another"
+    );
+    assert_eq!(
+        streams.lead("office", "a", 300).await,
+        Ok(Some(term)),
+        "prolonged"
+    );
     let append = |term| streams.append(&CHANGES, bodies(&["x"]), Some(term));
     assert_eq!(append(term).await, Ok(()));
     let next = loop {
-        match streams.lead("b", 300).await.expect("an answer") {
+        match streams.lead("office", "b", 300).await.expect("an answer") {
             Some(term) => break term,
             None => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
         }
@@ -158,10 +167,14 @@ async fn one_leads_and_an_earlier_one_is_refused(#[case] adapter: Adapter) {
     assert_eq!(append(term).await, Ok(()), "nobody wrote since");
     assert_eq!(append(next).await, Ok(()));
     assert_eq!(append(term).await, Err(StreamError::Deposed));
-    assert_eq!(streams.step_down("a").await, Ok(()));
-    assert_eq!(streams.lead("a", 300).await, Ok(None), "it was b's");
-    assert_eq!(streams.step_down("b").await, Ok(()));
-    assert!(streams.lead("a", 300).await.expect("an answer") > Some(next));
+    assert_eq!(streams.step_down("office", "a").await, Ok(()));
+    assert_eq!(
+        streams.lead("office", "a", 300).await,
+        Ok(None),
+        "it was b's"
+    );
+    assert_eq!(streams.step_down("office", "b").await, Ok(()));
+    assert!(streams.lead("office", "a", 300).await.expect("an answer") > Some(next));
 }
 
 #[rstest]
@@ -197,12 +210,12 @@ async fn a_row_has_generations(#[case] adapter: Adapter) {
 async fn c6_a_stamp_is_at_least_as_old_as_it_is(#[case] adapter: Adapter) {
     let clock = Arc::new(SystemClock::new());
     let streams = streams(adapter, &clock).await;
-    streams.lead("a", 300).await.expect("an answer");
+    streams.lead("office", "a", 300).await.expect("an answer");
     let stamped = clock.now();
     let stamp = streams.stamp(stamped).expect("the clock was heard");
     for _ in 0..5 {
         tokio::time::sleep(std::time::Duration::from_millis(30)).await;
-        streams.lead("a", 300).await.expect("an answer");
+        streams.lead("office", "a", 300).await.expect("an answer");
         let now = clock.now();
         let age = streams.age_ms(stamp, now).expect("an age");
         let real = now.since(stamped);

@@ -65,12 +65,17 @@ impl Streams for Counted {
         }))
     }
 
-    async fn lead(&self, holder: &str, lease_ms: u64) -> Result<Option<u64>, StreamError> {
-        self.streams.lead(holder, lease_ms).await
+    async fn lead(
+        &self,
+        office: &str,
+        holder: &str,
+        lease_ms: u64,
+    ) -> Result<Option<u64>, StreamError> {
+        self.streams.lead(office, holder, lease_ms).await
     }
 
-    async fn step_down(&self, holder: &str) -> Result<(), StreamError> {
-        self.streams.step_down(holder).await
+    async fn step_down(&self, office: &str, holder: &str) -> Result<(), StreamError> {
+        self.streams.step_down(office, holder).await
     }
 
     async fn row(&self, row: u32) -> Result<Row, StreamError> {

@@ -286,7 +286,13 @@ impl Making {
             let (row, column) = (at / shape.writes, at % shape.writes);
             let cell = Cell { shape, row, column };
             let parts = self.parts(&cell.member())?;
-            let pipeline = Pipeline::cell(parts, settings(), cell, Arc::clone(&streams));
+            let pipeline = Pipeline::cell(
+                parts,
+                settings(),
+                cell,
+                &cell.member(),
+                Arc::clone(&streams),
+            );
             let (streams, clock) = (Arc::clone(&streams), self.clock());
             self.run(
                 &pipeline,

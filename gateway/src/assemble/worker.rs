@@ -51,12 +51,13 @@ pub async fn assemble(
         revive: Some(parts::revive_under(settings)),
     };
     let set = parts::pipeline_settings(settings, &entropy);
-    let pipeline = Pipeline::cell(made_of, set, cell, Arc::clone(&streams));
+    let holder = format!("{} {:016x}", member.name, parts::seed(&entropy));
+    let pipeline = Pipeline::cell(made_of, set, cell, &holder, Arc::clone(&streams));
     let ingest = Ingest {
         streams: Arc::clone(&streams),
         clock: Arc::clone(&clock),
         shape: cell.shape,
-        holder: format!("{} {:016x}", member.name, parts::seed(&entropy)),
+        holder,
         open: Arc::new(move |resume| store.source(resume)),
     };
     let connect: Connect = Box::new(move |resume| {

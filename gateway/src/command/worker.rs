@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use freshet_core::time::Clock;
 use freshet_invalidation::Pipeline;
 use freshet_invalidation::partition::{Cell, Shape};
@@ -79,17 +79,20 @@ async fn work(settings: Settings, arguments: &cli::Worker) -> anyhow::Result<Exi
         worker::assemble(&settings, &grid, cell, Arc::clone(&clock), entropy, &stop).await?;
     let address = listener.local_addr().context("no local address")?;
     tracing::info!(%address, %cell, "working");
-    serve(listener, &settings, clock, worker, stop).await;
-    Ok(ExitCode::SUCCESS)
+    match serve(listener, &settings, clock, worker, stop).await {
+        true => Ok(ExitCode::SUCCESS),
+        false => bail!("another process has become cell {cell}"),
+    }
 }
 
+/// Whether it was told to end, and did not end by itself.
 async fn serve(
     listener: TcpListener,
     settings: &Settings,
     clock: Arc<dyn Clock>,
     worker: Worker,
     stop: CancellationToken,
-) {
+) -> bool {
     let Worker { pipeline, tasks } = worker;
     let mut registry = Registry::default();
     pipeline.register(&mut registry);
@@ -98,11 +101,20 @@ async fn serve(
         let (pipeline, registry) = (pipeline.clone(), Arc::clone(&registry));
         async move { Ok(answer(request.uri().path(), &pipeline, &registry).await) }
     };
-    server::serve(listener, &settings.server, clock, handler, told_to_stop()).await;
+    let ended = stop.clone();
+    let told = async move {
+        tokio::select! {
+            () = told_to_stop() => {}
+            () = ended.cancelled() => {}
+        }
+    };
+    server::serve(listener, &settings.server, clock, handler, told).await;
+    let is_told = !stop.is_cancelled();
     stop.cancel();
     tasks.close();
     let _ = tokio::time::timeout(END_MAX, tasks.wait()).await;
     tracing::info!("ended");
+    is_told
 }
 
 /// SIGTERM or SIGINT.

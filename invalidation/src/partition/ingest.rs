@@ -18,6 +18,8 @@ use super::page::{Number, Page};
 use super::streams::{Line, StreamError, Streams};
 use crate::ingest::port::{Batch, Source, SourceError};
 
+/// The one office of its kind.
+const OFFICE: &str = "ingest";
 /// How long a leader that is not heard of keeps the others waiting, milliseconds.
 const LEASE_MS: u64 = 3_000;
 /// How often the lease is prolonged, or asked for, milliseconds.
@@ -66,7 +68,7 @@ impl Ingest {
             () = stop.cancelled() => true,
             () = self.stand_by() => false,
         };
-        if stopped && let Err(error) = self.streams.step_down(&self.holder).await {
+        if stopped && let Err(error) = self.streams.step_down(OFFICE, &self.holder).await {
             warn!(%error, "the lead is not given up; it ends by itself");
         }
     }
@@ -74,7 +76,7 @@ impl Ingest {
     async fn stand_by(&self) {
         loop {
             let asked = self.clock.now();
-            match self.streams.lead(&self.holder, LEASE_MS).await {
+            match self.streams.lead(OFFICE, &self.holder, LEASE_MS).await {
                 Ok(Some(term)) => match self.lead(term, asked).await {
                     Ended::Deposed => info!(term, "another ingest leader has taken over"),
                     Ended::Unavailable(why) => warn!(why, "the ingest leader cannot go on"),
@@ -192,7 +194,7 @@ impl Ingest {
         if now.since(lead.renewed) < LEASE_EVERY_MS {
             return Ok(());
         }
-        match self.streams.lead(&self.holder, LEASE_MS).await {
+        match self.streams.lead(OFFICE, &self.holder, LEASE_MS).await {
             Ok(Some(term)) if term == lead.term => {
                 lead.renewed = now;
                 Ok(())

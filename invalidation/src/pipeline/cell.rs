@@ -13,7 +13,7 @@ use freshet_core::sketch::wire::INVALIDATION_UNBOUNDED_MS;
 use freshet_core::time::Moment;
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::Inner;
 use crate::effect::Effects;
@@ -26,6 +26,8 @@ use crate::sketch::port::{SketchError, Write};
 
 /// How often a cell sees to it that its row counts it as up, milliseconds.
 const KEEP_UP_MS: u64 = 500;
+/// How long a process that is not heard of keeps another one from being its cell, milliseconds.
+const LEASE_MS: u64 = 1_500;
 /// A cell whose watermark is older is not up, milliseconds.
 const UP_AGE_MS_MAX: u64 = 2_000;
 /// How long purges of what a lost cell matched are waited for, milliseconds.
@@ -39,16 +41,56 @@ pub(super) struct CellRole {
     pub(super) retained: Mutex<Retained>,
     /// Other cells that are gone.
     pub(super) gone: watch::Sender<Vec<String>>,
+    /// Names this life of this process: no two have the same.
+    holder: String,
+    /// When it was last known that no other process is this cell.
+    held: Mutex<Option<Moment>>,
 }
 
 impl CellRole {
-    pub(super) fn new(cell: Cell, streams: Arc<dyn Streams>, life: u64) -> CellRole {
+    pub(super) fn new(
+        cell: Cell,
+        streams: Arc<dyn Streams>,
+        holder: String,
+        life: u64,
+    ) -> CellRole {
         CellRole {
             cell,
             streams,
             board: Board::new(cell.member(), life),
             retained: Mutex::default(),
             gone: watch::Sender::default(),
+            holder,
+            held: Mutex::new(None),
+        }
+    }
+
+    fn office(&self) -> String {
+        let Cell { row, column, .. } = self.cell;
+        format!("cell:{row}:{column}")
+    }
+
+    /// Takes the cell, or keeps it. False: another process has it.
+    async fn hold(&self, asked: Moment) -> Result<bool, StreamError> {
+        let office = self.office();
+        let term = self.streams.lead(&office, &self.holder, LEASE_MS).await?;
+        if term.is_some() {
+            *self.held.lock() = Some(asked);
+        }
+        Ok(term.is_some())
+    }
+
+    /// Whether no other process can be this cell now: what this one says of it counts.
+    pub(super) fn is_held(&self, now: Moment) -> bool {
+        self.held
+            .lock()
+            .is_some_and(|held| now.since(held) < LEASE_MS)
+    }
+
+    /// The next process need not wait.
+    pub(super) async fn let_go(&self) {
+        if let Err(error) = self.streams.step_down(&self.office(), &self.holder).await {
+            warn!(%error, "the cell is not given up; its lease ends by itself");
         }
     }
 
@@ -89,15 +131,19 @@ impl CellRole {
 }
 
 impl Inner {
-    /// What a cell does beside matching, for ever.
-    pub(super) async fn attend(&self, role: &CellRole) {
+    /// What a cell does beside matching, until another process is the cell.
+    pub(super) async fn attend(&self) {
+        let Some(role) = self.cell() else { return };
         let Cell { row, column, .. } = role.cell;
+        while !role.is_held(self.clock.now()) {
+            tokio::time::sleep(Duration::from_millis(KEEP_UP_MS)).await;
+        }
         let judge = |request: &Request| self.judge(role, request);
-        tokio::join!(
-            answer_requests(&role.streams, row, column, judge),
-            self.keep_up(role),
-            self.bury(role),
-        );
+        tokio::select! {
+            () = answer_requests(&role.streams, row, column, judge) => {}
+            () = self.keep_up(role) => {}
+            () = self.bury(role) => {}
+        }
     }
 
     /// Has a query matched from where its answer was read.
@@ -166,7 +212,27 @@ impl Inner {
         Ok(true)
     }
 
-    /// A cell that begins with nothing is not up before it matches what comes.
+    /// Waits until no other process is this cell.
+    pub(super) async fn claim(&self) {
+        let Some(role) = self.cell() else { return };
+        let mut waits = false;
+        loop {
+            match role.hold(self.clock.now()).await {
+                Ok(true) => return,
+                held => {
+                    if !waits {
+                        let error = held.err();
+                        info!(cell = %role.cell, ?error, "waiting until no other process is this cell");
+                    }
+                    waits = true;
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(KEEP_UP_MS)).await;
+        }
+    }
+
+    /// A cell that begins is not up before it matches what comes; reads that an earlier life of it had agreed to, and of
+    /// which the sketch does not know yet, are refused.
     pub(super) async fn begin_down(&self) {
         let Some(role) = self.cell() else { return };
         let Cell { row, column, .. } = role.cell;
@@ -180,11 +246,20 @@ impl Inner {
         }
     }
 
-    /// Sees to it that the row counts this cell as up while it is, also after the streams lost what they knew.
+    /// Sees to it that the row counts this cell as up while it is, also after the streams lost what they knew. Until
+    /// another process is the cell.
     async fn keep_up(&self, role: &CellRole) {
         let Cell { row, column, .. } = role.cell;
         loop {
             tokio::time::sleep(Duration::from_millis(KEEP_UP_MS)).await;
+            match role.hold(self.clock.now()).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    error!(cell = %role.cell, "another process is this cell now: this one ends");
+                    return;
+                }
+                Err(_) => continue,
+            }
             let state = *self.state.lock();
             let age = state.age_ms(self.clock.now());
             if !state.feed || !state.sketch || age.is_none_or(|age| age > UP_AGE_MS_MAX) {

@@ -255,6 +255,10 @@ impl Inner {
             age_ms,
             invalidation_ms: state.invalidation_ms(self.outbox.invalidation_ms(), now),
         };
+        if self.cell().is_some_and(|role| !role.is_held(now)) {
+            let why = "another process may be this cell by now".to_owned();
+            return Err(SketchError::Unavailable(why));
+        }
         let gone = self.sketch.report(epoch, report, resume).await?;
         if let Some(role) = self.cell() {
             role.gone.send_if_modified(|known| {

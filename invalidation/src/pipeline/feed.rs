@@ -49,18 +49,21 @@ pub(super) async fn run(
         reporting.report_progress().await;
     }));
     if inner.cell().is_some() {
-        let attending = of();
-        tasks.spawn(until(stop.clone(), async move {
-            if let Some(role) = attending.cell() {
-                attending.attend(role).await;
-            }
-        }));
+        let (attending, stop) = (of(), stop.clone());
+        tasks.spawn(async move {
+            until(stop.clone(), attending.attend()).await;
+            // Also when another process is this cell by now: then this one has nothing left to do.
+            stop.cancel();
+        });
     }
     tasks.spawn(async move { purging.outbox.run(confirmed, stop).await });
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
             error!(%error, "a part of the pipeline failed");
         }
+    }
+    if let Some(role) = inner.cell() {
+        role.let_go().await;
     }
     info!("the pipeline stopped");
 }
@@ -167,6 +170,7 @@ fn with_more(
 
 /// Opens the sketch, for as long as it takes, and takes up what it kept. Answers where the feed resumes.
 async fn take_up(inner: &Inner, start: Start) -> Option<Vec<u8>> {
+    inner.claim().await;
     let opened = open(inner, start).await;
     // In any case: what stays in the ledger unread would never leave it.
     let taken_up = inner.outbox.take_up().await;
@@ -176,9 +180,7 @@ async fn take_up(inner: &Inner, start: Start) -> Option<Vec<u8>> {
         Earlier::Lost => false,
     };
     inner.enter(opened.epoch, !known);
-    if !matches!(opened.earlier, Earlier::Kept(_)) {
-        inner.begin_down().await;
-    }
+    inner.begin_down().await;
     let Earlier::Kept(resume) = opened.earlier else {
         return None;
     };

@@ -118,17 +118,20 @@ impl Pipeline {
         Pipeline::with_role(parts, settings, Role::Alone)
     }
 
-    /// One cell of a grid. Its change feed is a [`crate::partition::CellSource`], its name in the sketch
+    /// One cell of a grid. `holder` names this life of this process: while another one is the cell, it waits; should another
+    /// one become it, it ends. Its change feed is a [`crate::partition::CellSource`], its name in the sketch
     /// [`Cell::member`], and it has to be able to revive.
     #[must_use]
     pub fn cell(
         parts: Parts,
         settings: Settings,
         cell: Cell,
+        holder: &str,
         streams: Arc<dyn Streams>,
     ) -> Pipeline {
         let life = parts.clock.wall_ms();
-        let role = Role::Cell(Box::new(CellRole::new(cell, streams, life)));
+        let role = CellRole::new(cell, streams, holder.to_owned(), life);
+        let role = Role::Cell(Box::new(role));
         Pipeline::with_role(parts, settings, role)
     }
 

@@ -320,6 +320,31 @@ async fn c14_a_collection_that_is_dropped_makes_all_of_it_stale(#[case] transpor
         .await;
 }
 
+/// A worker may be started before the one that it replaces has ended: they are never both the cell.
+#[rstest]
+#[case(Transport::Local)]
+#[case(Transport::Redis)]
+#[tokio::test]
+async fn two_processes_are_never_the_same_cell(#[case] transport: Transport) {
+    let mut grid = Grid::new(transport, TWO_BY_TWO, all()).await;
+    let (x, resource) = of_row(grid.shape, 1);
+    grid.cached(&resource).await;
+    let mut first = grid.take(1, 0);
+    grid.start(1, 0);
+    for _ in 0..10 {
+        grid.cached(&query(x)).await;
+        grid.commit((0..4).map(|id| insert(id, x)).collect());
+        grid.quiet().await;
+        assert!(grid.contains(&resource).await);
+    }
+    first.end().await;
+    grid.all_up().await;
+    grid.cached(&resource).await;
+    grid.commit((0..8).map(|id| insert(id, x)).collect());
+    grid.quiet().await;
+    assert!(grid.contains(&resource).await);
+}
+
 /// C16: who cannot reach the cells does not cache.
 #[tokio::test]
 async fn c16_without_cells_nothing_is_cached() {

@@ -89,7 +89,8 @@ pub struct Grid {
     stop: CancellationToken,
 }
 
-struct RunningCell {
+/// A cell.
+pub struct RunningCell {
     stop: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -102,6 +103,14 @@ impl Drop for Grid {
 }
 
 impl RunningCell {
+    /// As SIGTERM does.
+    pub async fn end(&mut self) {
+        self.stop.cancel();
+        for task in self.tasks.drain(..) {
+            task.await.expect("no panic");
+        }
+    }
+
     fn kill(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }
@@ -198,14 +207,15 @@ impl Grid {
             tier: Arc::new(DroppedTier::default()),
             revive: Some(self.revive.clone()),
         };
-        let pipeline = Pipeline::cell(parts, settings(), cell, self.streams.clone());
+        let holder = format!("{cell} {}", fresh_database_name());
+        let pipeline = Pipeline::cell(parts, settings(), cell, &holder, self.streams.clone());
         let (database, streams) = (self.database.clone(), self.streams.clone());
         let of = shared.clone();
         let ingest = Ingest {
             streams: streams.clone(),
             clock: shared.clone(),
             shape,
-            holder: format!("{cell} {}", clock.now().0),
+            holder,
             open: Arc::new(move |resume: Option<Vec<u8>>| {
                 let next = match resume {
                     Some(resume) => usize::from_le_bytes(resume.try_into().expect("eight bytes")),
@@ -244,13 +254,13 @@ impl Grid {
 
     /// As SIGTERM does.
     pub async fn end(&mut self, row: u32, column: u32) {
+        self.take(row, column).end().await;
+    }
+
+    /// A cell that goes on beside the grid.
+    pub fn take(&mut self, row: u32, column: u32) -> RunningCell {
         let at = (row * self.shape.writes + column) as usize;
-        if let Some(cell) = self.cells[at].take() {
-            cell.stop.cancel();
-            for task in cell.tasks {
-                task.await.expect("no panic");
-            }
-        }
+        self.cells[at].take().expect("a cell")
     }
 
     pub async fn all_up(&self) {
@@ -367,7 +377,7 @@ fn sketch(url: &str, prefix: &str, member: &str, clock: &Arc<SystemClock>) -> Ar
         prefix: prefix.to_owned(),
         member: member.to_owned(),
         operation_ms_max: 1_000,
-        lease_ms: 1_500,
+        lease_ms: 3_000,
     };
     let clock: Arc<dyn Clock> = clock.clone();
     Arc::new(RedisSketch::new(settings, limits(), clock, Entropy([9; 32])).expect("a URL"))

@@ -23,6 +23,11 @@ pub struct LocalStreams {
 struct State {
     rings: HashMap<Line, Ring>,
     rows: HashMap<u32, Row>,
+    offices: HashMap<Box<str>, Office>,
+}
+
+#[derive(Default)]
+struct Office {
     leader: Option<(Box<str>, Moment)>,
     term: u64,
 }
@@ -120,25 +125,32 @@ impl Streams for LocalStreams {
         }))
     }
 
-    async fn lead(&self, holder: &str, lease_ms: u64) -> Result<Option<u64>, StreamError> {
+    async fn lead(
+        &self,
+        office: &str,
+        holder: &str,
+        lease_ms: u64,
+    ) -> Result<Option<u64>, StreamError> {
         let now = self.clock.now();
         let mut state = self.state.lock();
-        let mine = match &state.leader {
+        let office = state.offices.entry(office.into()).or_default();
+        let mine = match &office.leader {
             Some((leader, until)) if *until > now => &**leader == holder,
             _ => {
-                state.term += 1;
+                office.term += 1;
                 true
             }
         };
         if mine {
-            state.leader = Some((holder.into(), now.after_ms(lease_ms)));
+            office.leader = Some((holder.into(), now.after_ms(lease_ms)));
         }
-        Ok(mine.then_some(state.term))
+        Ok(mine.then_some(office.term))
     }
 
-    async fn step_down(&self, holder: &str) -> Result<(), StreamError> {
+    async fn step_down(&self, office: &str, holder: &str) -> Result<(), StreamError> {
         let mut state = self.state.lock();
-        state.leader.take_if(|(leader, _)| &**leader == holder);
+        let office = state.offices.entry(office.into()).or_default();
+        office.leader.take_if(|(leader, _)| &**leader == holder);
         Ok(())
     }
 

@@ -73,11 +73,16 @@ pub trait Streams: Send + Sync {
     /// Begins to read.
     async fn read(&self, line: &Line, from: From) -> Result<Box<dyn Reader>, StreamError>;
 
-    /// Takes the lease of the ingest leader, or prolongs it; its term, if `holder` has it now.
-    async fn lead(&self, holder: &str, lease_ms: u64) -> Result<Option<u64>, StreamError>;
+    /// Takes the lease of an office, or prolongs it; its term, if `holder` has it now.
+    async fn lead(
+        &self,
+        office: &str,
+        holder: &str,
+        lease_ms: u64,
+    ) -> Result<Option<u64>, StreamError>;
 
     /// Gives the lease up, if `holder` has it.
-    async fn step_down(&self, holder: &str) -> Result<(), StreamError>;
+    async fn step_down(&self, office: &str, holder: &str) -> Result<(), StreamError>;
 
     /// The state of a row.
     async fn row(&self, row: u32) -> Result<Row, StreamError>;

@@ -211,19 +211,22 @@ impl Streams for RedisStreams {
         }))
     }
 
-    async fn lead(&self, holder: &str, lease_ms: u64) -> Result<Option<u64>, StreamError> {
+    async fn lead(
+        &self,
+        office: &str,
+        holder: &str,
+        lease_ms: u64,
+    ) -> Result<Option<u64>, StreamError> {
         let sent = self.clock.now();
-        let mut call = LEAD.key(self.key("ingest", "leader"));
-        call.key(self.key("ingest", "term"))
-            .arg(holder)
-            .arg(lease_ms);
+        let mut call = LEAD.key(self.key(office, "leader"));
+        call.key(self.key(office, "term")).arg(holder).arg(lease_ms);
         let (term, time): (u64, u64) = self.invoke(&mut call).await?;
         self.hear(time, sent);
         Ok((term > 0).then_some(term))
     }
 
-    async fn step_down(&self, holder: &str) -> Result<(), StreamError> {
-        let mut call = STEP_DOWN.key(self.key("ingest", "leader"));
+    async fn step_down(&self, office: &str, holder: &str) -> Result<(), StreamError> {
+        let mut call = STEP_DOWN.key(self.key(office, "leader"));
         self.invoke(call.arg(holder)).await
     }
 
