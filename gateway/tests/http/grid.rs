@@ -9,6 +9,7 @@ use freshet_invalidation::partition::Shape;
 use mongodb::Collection;
 use mongodb::bson::{Document, doc, rawdoc};
 
+use crate::stream::Copy;
 use crate::support::{Answer, Server, encode, freshet};
 
 /// Queries whose records change, and those whose records do not.
@@ -183,6 +184,33 @@ async fn gateways_over_workers_cache_and_hear_of_every_change() {
     grid.set_all(5).await;
     grid.shows(5).await;
     grid.warm(STILL).await;
+}
+
+/// Live queries are followed by each gateway itself; and of two workers that are the same cell one waits.
+#[tokio::test]
+async fn live_queries_go_on_over_a_grid_and_a_cell_is_one_worker() {
+    let mut grid = Grid::start().await;
+    grid.insert(1, 1).await;
+    let filter = encode(r#"{"group":1}"#);
+    let live = format!("/v1/{}/c/_live?filter={filter}", grid.db);
+    let mut stream = grid.gateways[0].follow(&live, None).await;
+    let first = stream.next().await.expect("a result");
+    let mut copy = Copy(Vec::new());
+    copy.apply(&first);
+    grid.set(1, 7).await;
+    while copy.0.first().is_none_or(|record| record["n"] != 7) {
+        let event = stream.next().await.expect("a change");
+        copy.apply(&event);
+    }
+
+    let second = grid.worker("0/2");
+    let waits = second.get("/readyz").await;
+    assert_eq!(waits.status, 503, "{}", waits.text());
+    grid.workers[0].terminate();
+    assert!(grid.workers[0].ended().await);
+    second.until("/readyz", |answer| answer.status == 200).await;
+    grid.workers[0] = second;
+    grid.warm(1..2).await;
 }
 
 #[test]
