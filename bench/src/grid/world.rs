@@ -258,7 +258,8 @@ impl Making {
             server: self.server.clone(),
             prefix: self.prefix.clone(),
             operation_ms_max: 5_000,
-            entries_max: 5_000,
+            shape,
+            retention_ms: 30_000,
         };
         let streams: Arc<dyn Streams> = Arc::new(Counted {
             streams: Arc::new(RedisStreams::new(streams, self.clock())?),

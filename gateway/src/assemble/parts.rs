@@ -10,8 +10,8 @@ use freshet_core::sketch::machine::Limits;
 use freshet_core::time::{Clock, Ttl};
 use freshet_core::ttl::Policy;
 use freshet_invalidation::Resource;
+use freshet_invalidation::partition::Cell;
 use freshet_invalidation::partition::streams::{RedisStreams, RedisStreamsSettings, Streams};
-use freshet_invalidation::partition::{Cell, Shape};
 use freshet_invalidation::purge::ledger::{FileLedger, Ledger, RedisLedger, RedisLedgerSettings};
 use freshet_invalidation::sketch::port::SketchStore;
 use freshet_invalidation::sketch::{Entropy, LocalSketch, RedisSettings, RedisSketch};
@@ -212,12 +212,12 @@ pub(super) fn streams(
     clock: &Arc<dyn Clock>,
 ) -> anyhow::Result<Arc<dyn Streams>> {
     let server = settings.redis.as_ref().context("a grid needs `redis`")?;
-    let Shape { queries, writes } = grid.shape;
     let settings = RedisStreamsSettings {
         server: server.clone(),
-        prefix: format!("freshet:{queries}x{writes}"),
+        prefix: "freshet".to_owned(),
+        shape: grid.shape,
         operation_ms_max: SKETCH_MS_MAX,
-        entries_max: grid.retained_entries_max,
+        retention_ms: millis(grid.retention),
     };
     let streams =
         RedisStreams::new(settings, Arc::clone(clock)).context("the settings of Redis")?;

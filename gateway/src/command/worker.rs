@@ -27,8 +27,8 @@ use crate::respond::{self, Reply};
 use crate::server;
 use crate::telemetry::log;
 
-/// Entries that a stream keeps where the settings have no grid: the gateways' have one.
-const RETAINED_ENTRIES_MAX: u64 = 20_000;
+/// How long streams keep their entries where the settings have no grid: the gateways' have one.
+const RETENTION: Duration = Duration::from_secs(30);
 /// How long the cell may take to end.
 const END_MAX: Duration = Duration::from_secs(5);
 
@@ -52,7 +52,7 @@ async fn work(settings: Settings, arguments: &cli::Worker) -> anyhow::Result<Exi
     };
     let grid = settings.grid.unwrap_or(Grid {
         shape,
-        retained_entries_max: RETAINED_ENTRIES_MAX,
+        retention: RETENTION,
     });
     ensure!(
         grid.shape == shape,

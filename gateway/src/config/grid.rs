@@ -1,16 +1,19 @@
 //! The settings of a grid of workers that match for the gateways (`docs/scaling.md`).
 
+use std::time::Duration;
+
 use freshet_invalidation::partition::{PARTITIONS_MAX, Shape};
 
 use super::reader::Reader;
+use super::settings::secs;
 
 /// The grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     /// How many cells there are.
     pub shape: Shape,
-    /// Entries that each stream in Redis keeps, about.
-    pub retained_entries_max: u64,
+    /// How long the streams in Redis keep what is written to them.
+    pub retention: Duration,
 }
 
 impl Grid {
@@ -26,10 +29,10 @@ impl Grid {
             1,
             "Parts of the writes; there is a worker for each query partition and write partition.",
         );
-        let retained_entries_max = r.get(
-            "retained_entries_max",
-            20_000,
-            "Entries that each of the grid's streams in Redis keeps, about; a worker that was away for longer has lost its part.",
+        let retention = r.get(
+            "retention",
+            secs(30),
+            "How long the grid's streams in Redis keep what is written to them, 10s to 10m: memory for as many seconds of changes. A worker that was away for longer has lost its part.",
         );
         let range = 1..=PARTITIONS_MAX;
         if queries > 0 && !range.contains(&queries) {
@@ -40,15 +43,12 @@ impl Grid {
             let what = format!("`grid.write_partitions` must be from 1 to {PARTITIONS_MAX}");
             r.wrong("write_partitions", what);
         }
-        if retained_entries_max < 100 {
-            r.wrong(
-                "retained_entries_max",
-                "`grid.retained_entries_max` must be at least 100",
-            );
+        if !(secs(10)..=secs(600)).contains(&retention) {
+            r.wrong("retention", "`grid.retention` must be from 10s to 10m");
         }
         (queries > 0).then_some(Grid {
             shape: Shape { queries, writes },
-            retained_entries_max,
+            retention,
         })
     }
 }

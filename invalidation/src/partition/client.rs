@@ -1,6 +1,6 @@
 //! A gateway's side of the grid: asks the cells of a query's row to match it, and knows which rows are whole.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tracing::warn;
 
-use super::Shape;
 use super::requests::{Answer, Request, Verdict};
 use super::streams::{From, Line, Reader, Row, StreamError, Streams};
+use super::{Cell, Shape};
 
 /// How long cells may take to answer, milliseconds.
 const ANSWER_MS_MAX: u64 = 500;
@@ -29,6 +29,8 @@ pub struct Client {
     next: AtomicU64,
     waiting: Mutex<HashMap<u64, Waiting>>,
     rows: Mutex<Vec<Row>>,
+    /// The cells that have reported to the sketch in its epoch.
+    reported: Mutex<HashSet<String>>,
 }
 
 /// A request under way.
@@ -50,6 +52,7 @@ impl Client {
             next: AtomicU64::new(life << 20),
             waiting: Mutex::default(),
             rows: Mutex::new(vec![Row::default(); shape.queries as usize]),
+            reported: Mutex::default(),
         }
     }
 
@@ -61,11 +64,25 @@ impl Client {
         &self.streams
     }
 
-    /// The generation of a row, as far as is known; `None`: not all of its cells are up.
-    pub(crate) fn generation(&self, row: u32) -> Option<u64> {
-        let rows = self.rows.lock();
-        let row = rows.get(row as usize)?;
-        (row.up.len() == self.shape.writes as usize).then_some(row.generation)
+    /// The generation of each row, as far as is known; `None`: not all of its cells are up. One that says so but has not
+    /// reported in the sketch's epoch may be gone without anybody knowing what it took with it.
+    pub(crate) fn generations(&self) -> Vec<Option<u64>> {
+        let (rows, reported) = (self.rows.lock(), self.reported.lock());
+        let shape = self.shape;
+        let is_up = |row: u32, state: &Row| {
+            (0..shape.writes).all(|column| {
+                let cell = Cell { shape, row, column };
+                state.up.contains(&column) && reported.contains(&cell.member())
+            })
+        };
+        let rows = (0..).zip(rows.iter());
+        rows.map(|(row, state)| is_up(row, state).then_some(state.generation))
+            .collect()
+    }
+
+    /// Who has reported to the sketch in its epoch.
+    pub(crate) fn learn(&self, members: Vec<String>) {
+        *self.reported.lock() = members.into_iter().collect();
     }
 
     /// Whether the edges confirm too late what some cell purges.

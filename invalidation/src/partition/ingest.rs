@@ -78,7 +78,11 @@ impl Ingest {
             let asked = self.clock.now();
             match self.streams.lead(OFFICE, &self.holder, LEASE_MS).await {
                 Ok(Some(term)) => match self.lead(term, asked).await {
-                    Ended::Deposed => info!(term, "another ingest leader has taken over"),
+                    Ended::Deposed => {
+                        info!(term, "another ingest leader has taken over");
+                        // Where only the streams say so, a term above theirs is needed.
+                        let _ = self.streams.step_down(OFFICE, &self.holder).await;
+                    }
                     Ended::Unavailable(why) => warn!(why, "the ingest leader cannot go on"),
                 },
                 Ok(None) => {}
@@ -94,6 +98,7 @@ impl Ingest {
             Err(error) => return Ended::Unavailable(error.to_string()),
         };
         info!(term, resumes = resume.is_some(), "leading the ingest");
+        let lost = resume.is_none() && columns.iter().any(|column| column.sequence > 0);
         let mut source = (self.open)(resume);
         let mut lead = Lead {
             term,
@@ -101,6 +106,13 @@ impl Ingest {
             columns,
             through: Position::ZERO,
         };
+        if lost {
+            // The last leader told some columns that changes were lost, and perhaps not all.
+            let why = "the last ingest leader does not say where it was".to_owned();
+            if let Err(ended) = self.hand_on(&mut lead, Batch::default(), Some(why)).await {
+                return ended;
+            }
+        }
         loop {
             let next = source.next().await;
             let (batch, lost) = match next {

@@ -65,6 +65,8 @@ impl Board {
                     life,
                     ..Number::default()
                 },
+                // What an earlier life had not told.
+                everything: true,
                 ..State::default()
             }),
             telling: tokio::sync::Mutex::new(()),
@@ -241,6 +243,7 @@ mod tests {
             assert_eq!(notices.len(), 1);
             Notice::read(&notices[0]).expect("a notice")
         };
+        assert!(take().everything, "an earlier life may not have told it");
         let (first, second, _, fourth) = (take(), take(), take(), take());
         assert_eq!(second.changed[0].records, keys(3));
         assert!(!heard.hear(&first), "what came before is not known");
@@ -251,6 +254,7 @@ mod tests {
     #[test]
     fn too_much_to_tell_is_everything() {
         let board = Board::new("cell".to_owned(), 1);
+        board.take();
         note(&board, &keys(KEYS_MAX));
         note(&board, &keys(1));
         let notices = board.take();

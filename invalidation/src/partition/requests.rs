@@ -28,6 +28,8 @@ pub(crate) struct Request {
     pub(crate) gateway: Box<str>,
     pub(crate) namespace: Namespace,
     pub(crate) key: Key,
+    /// The sketch's epoch under which it is to be cached.
+    pub(crate) epoch: u64,
     /// Where its answer was read.
     pub(crate) position: Position,
     /// How long the copy may live, milliseconds.
@@ -101,6 +103,7 @@ impl Request {
             .with("g", &*self.gateway)
             .with("n", self.namespace.to_string())
             .with("k", self.key.as_str())
+            .number("e", self.epoch)
             .number("p", self.position.0)
             .number("s", self.span_ms)
             .with("i", wire::images(self.images))
@@ -120,6 +123,7 @@ impl Request {
             gateway: fields.text("g")?.into(),
             namespace: fields.namespace("n")?,
             key: Key::from(fields.text("k")?),
+            epoch: fields.number("e")?,
             position: fields.position("p")?,
             span_ms: fields.number("s")?,
             images: wire::read_images(fields.text("i")?),
@@ -232,6 +236,7 @@ mod tests {
             gateway: "g".into(),
             namespace: Namespace::new("d", "c").expect("valid"),
             key: Key::from("/v1/d/c?filter=x"),
+            epoch: 5,
             position: Position(3),
             span_ms: 4,
             images: Images::Both,

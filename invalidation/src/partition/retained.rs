@@ -64,9 +64,9 @@ impl Retained {
         known.then(|| events.filter(move |event| event.position > position))
     }
 
-    /// When a collection was created, dropped or renamed last.
+    /// When a collection was created, dropped or renamed last, or may have been.
     pub(crate) fn reshaped(&self) -> Position {
-        self.reshaped
+        self.reshaped.max(self.from.unwrap_or_default())
     }
 }
 

@@ -196,7 +196,7 @@ impl Inner {
         let keys: Vec<Key> = writes.into_iter().map(|write| write.key).collect();
         self.tier.drop_keys(&keys);
         if let Some(role) = self.cell() {
-            role.note(namespace, effects, &hits);
+            role.note(namespace, effects);
         }
         self.order_purges(namespace, effects, &hits, again);
         self.feed_lifetimes(namespace, effects);

@@ -51,9 +51,9 @@ pub(super) async fn run(
     if inner.cell().is_some() {
         let (attending, stop) = (of(), stop.clone());
         tasks.spawn(async move {
-            until(stop.clone(), attending.attend()).await;
             // Also when another process is this cell by now: then this one has nothing left to do.
-            stop.cancel();
+            let _ends = stop.clone().drop_guard();
+            until(stop, attending.attend()).await;
         });
     }
     tasks.spawn(async move { purging.outbox.run(confirmed, stop).await });

@@ -72,7 +72,7 @@ impl Inner {
                 return Err(NotCached::ReadTooSlow);
             }
         }
-        if let Some(known) = ticket.grid {
+        if let Some(known) = &ticket.grid {
             self.register(known, ticket, &answer).await?;
         }
         let read = |key, embedded| Read {
@@ -96,8 +96,8 @@ impl Inner {
         if settled.iter().any(|one| *one != Settled::Recorded) {
             return Err(NotCached::InvalidatedMeanwhile);
         }
-        match ticket.grid {
-            Some(known) => self.confirm_row(known).await,
+        match &ticket.grid {
+            Some(known) => self.confirm_rows(known, embedded).await,
             None => Ok(()),
         }
     }

@@ -1,9 +1,11 @@
 //! A gateway over the grid: it matches nothing and purges nothing itself. It has its queries matched by cells, follows
 //! how far they all are, and drops from its tier what they tell it changed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use freshet_core::key::Key;
 use freshet_core::time::{Moment, Position};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -22,10 +24,12 @@ use crate::sketch::port::{Scope, SketchError};
 const LOOK_MS: u64 = 100;
 
 /// What was known of the grid when a ticket was given.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Known {
+    /// The resource's own row.
     row: u32,
-    generation: u64,
+    /// Of all rows: an answer may show records of any.
+    generations: Vec<Option<u64>>,
     /// Everything up to there was heard of.
     through: Position,
 }
@@ -74,11 +78,14 @@ impl Inner {
             return Ok(None);
         };
         let row = client.shape().row_of(resource);
-        let generation = client.generation(row).ok_or(NotCached::MatcherBehind)?;
+        let generations = client.generations();
+        if generations.get(row as usize).copied().flatten().is_none() {
+            return Err(NotCached::MatcherBehind);
+        }
         let through = self.state.lock().position();
         Ok(Some(Known {
             row,
-            generation,
+            generations,
             through,
         }))
     }
@@ -86,7 +93,7 @@ impl Inner {
     /// C1: the cells of the row match the answer from its position on.
     pub(super) async fn register(
         &self,
-        known: Known,
+        known: &Known,
         ticket: &Ticket,
         answer: &Answer<'_>,
     ) -> Result<(), NotCached> {
@@ -100,6 +107,7 @@ impl Inner {
             gateway: "".into(),
             namespace: resource.namespace.clone(),
             key: resource.key.clone(),
+            epoch: ticket.epoch,
             position: answer.position,
             span_ms: answer.lifetimes.span_ms(),
             images,
@@ -120,16 +128,28 @@ impl Inner {
         }
     }
 
-    /// After the sketch knows the copy: had the row been lost before that, nobody would have made it stale.
-    pub(super) async fn confirm_row(&self, known: Known) -> Result<(), NotCached> {
+    /// After the sketch knows the copies: had the row of one been lost before that, nobody would have made it stale. The
+    /// records that an answer shows are copies of their own, and of other rows.
+    pub(super) async fn confirm_rows(
+        &self,
+        known: &Known,
+        embedded: &[Key],
+    ) -> Result<(), NotCached> {
         let Some(client) = self.client() else {
             return Ok(());
         };
-        match client.is_of(known.row, known.generation).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(NotCached::InvalidatedMeanwhile),
-            Err(_) => Err(NotCached::MatcherBehind),
+        let of_records = embedded.iter().map(|key| client.shape().row_of_key(key));
+        let rows: BTreeSet<u32> = of_records.chain([known.row]).collect();
+        for row in rows {
+            let generation = known.generations.get(row as usize).copied().flatten();
+            let generation = generation.ok_or(NotCached::MatcherBehind)?;
+            match client.is_of(row, generation).await {
+                Ok(true) => {}
+                Ok(false) => return Err(NotCached::InvalidatedMeanwhile),
+                Err(_) => return Err(NotCached::MatcherBehind),
+            }
         }
+        Ok(())
     }
 
     /// Follows how far the cells are, for ever.
@@ -171,6 +191,7 @@ impl Inner {
         };
         let nothing = Scope::Collections(Vec::new());
         let snapshot = self.sketch.snapshot(&nothing).await?;
+        client.learn(snapshot.members);
         let report = snapshot.report.ok_or(Unknown::NoCell)?;
         while self.take_notices(heard, reader, 0).await? {}
         let is_new = {

@@ -201,6 +201,7 @@ impl SketchStore for LocalSketch {
             bits: union.bits.into(),
             stale_keys: union.stale_keys,
             report,
+            members: Vec::new(),
         })
     }
 

@@ -82,6 +82,8 @@ pub struct Snapshot {
     /// The least watermark and the greatest ages over all processes that feed this sketch; `None` when
     /// one of them has not reported yet.
     pub report: Option<Report>,
+    /// The names of those that have reported in this epoch, where others can feed it.
+    pub members: Vec<String>,
 }
 
 /// Which collections a snapshot is of. For a whole database the sketch says itself what it knows of: the

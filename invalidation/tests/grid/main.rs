@@ -172,6 +172,11 @@ async fn c8_a_cell_that_is_gone_makes_its_row_stale_and_nothing_else(#[case] tra
         grid.gateway.begin(lost.clone()).is_err()
     })
     .await;
+    // C4: nor are records of that row within answers of another one.
+    let of_lost_row = |id: &i32| grid.shape.row_of(&record(*id)) == 1;
+    let shown = record((0..40).find(of_lost_row).expect("forty are enough"));
+    let refused = grid.read(&kept, &[shown.key]).await;
+    assert_eq!(refused, Err(NotCached::MatcherBehind));
     // The other row goes on.
     grid.cached(&kept).await;
     grid.commit(vec![insert(1, kept_x)]);

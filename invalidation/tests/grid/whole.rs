@@ -136,8 +136,9 @@ impl Grid {
                 let settings = RedisStreamsSettings {
                     server: RedisServer::parse(&url, None).expect("a URL"),
                     prefix: prefix.clone(),
+                    shape,
                     operation_ms_max: 1_000,
-                    entries_max: 5_000,
+                    retention_ms: 30_000,
                 };
                 Arc::new(RedisStreams::new(settings, shared.clone()).expect("a URL"))
             }

@@ -1,4 +1,4 @@
-//! The streams in Redis: one Redis stream each, trimmed to a length, each partition's keys under a hash tag of their own,
+//! The streams in Redis: one Redis stream each, trimmed by age, each partition's keys under a hash tag of their own,
 //! so that a cluster spreads them over its nodes. A reader waits on a connection of its own, since a blocking command
 //! holds up everything behind it.
 
@@ -14,6 +14,7 @@ use redis::{FromRedisValue, RedisResult, Script, ScriptInvocation};
 
 use super::{Entry, From, Line, Reader, Row, StreamError, Streams};
 use crate::connection::{Connection, RedisServer, connect};
+use crate::partition::Shape;
 
 /// Where the streams are, and whose.
 #[derive(Clone, Debug)]
@@ -22,10 +23,12 @@ pub struct RedisStreamsSettings {
     pub server: RedisServer,
     /// Names the deployment: its keys begin with `{prefix:`.
     pub prefix: String,
+    /// The grid's: several can share a deployment, while one replaces another.
+    pub shape: Shape,
     /// The longest one operation may take, milliseconds.
     pub operation_ms_max: u64,
-    /// Entries that a stream keeps, about.
-    pub entries_max: u64,
+    /// How long a stream keeps entries, about, milliseconds.
+    pub retention_ms: u64,
 }
 
 /// The adapter.
@@ -47,10 +50,12 @@ struct Heard {
 
 /// The entry's field.
 const FIELD: &str = "e";
+/// A stream that nobody writes to is gone after so long, milliseconds.
+const IDLE_MS_MAX: u64 = 3_600_000;
 /// Entries that are read at a time.
 const ENTRIES_AT_ONCE_MAX: usize = 256;
 
-/// KEYS: stream, its term. ARGV: term or '', length, entries. Replies the server's time.
+/// KEYS: stream, its term. ARGV: term or '', retention, how long a stream that nobody writes to stays, entries.
 static APPEND: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local term = tonumber(ARGV[1])
@@ -59,9 +64,14 @@ static APPEND: LazyLock<Script> = LazyLock::new(|| {
            if term < known then return redis.error_reply('DEPOSED by term ' .. known) end
            if term > known then redis.call('SET', KEYS[2], ARGV[1]) end
          end
-         for i = 3, #ARGV do redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'e', ARGV[i]) end
          local t = redis.call('TIME')
-         return t[1] * 1000 + math.floor(t[2] / 1000)",
+         local oldest = t[1] * 1000 + math.floor(t[2] / 1000) - tonumber(ARGV[2])
+         for i = 4, #ARGV do
+           redis.call('XADD', KEYS[1], 'MINID', '~', string.format('%.0f', oldest), '*', 'e', ARGV[i])
+         end
+         redis.call('PEXPIRE', KEYS[1], ARGV[3])
+         if term then redis.call('PEXPIRE', KEYS[2], ARGV[3]) end
+         return 0",
     )
 });
 
@@ -111,7 +121,16 @@ impl RedisStreams {
     }
 
     fn key(&self, tag: &str, part: &str) -> String {
-        format!("{{{}:{tag}}}:{part}", self.settings.prefix)
+        let Shape { queries, writes } = self.settings.shape;
+        format!(
+            "{{{}:{queries}x{writes}:{tag}}}:{part}",
+            self.settings.prefix
+        )
+    }
+
+    /// Offices share a tag, and so a server: its clock is the one that is heard.
+    fn office(&self, name: &str, part: &str) -> String {
+        self.key("offices", &format!("{name}:{part}"))
     }
 
     fn stream(&self, line: &Line) -> String {
@@ -119,7 +138,8 @@ impl RedisStreams {
             Line::Changes(column) => self.key(&format!("w:{column}"), "changes"),
             Line::Requests(row) => self.key(&format!("q:{row}"), "requests"),
             Line::Answers(gateway) => self.key(&format!("g:{gateway}"), "answers"),
-            Line::Notices => self.key("n", "notices"),
+            // Gateways of all shapes hear what cells of all shapes tell.
+            Line::Notices => format!("{{{}:n}}:notices", self.settings.prefix),
         }
     }
 
@@ -173,15 +193,13 @@ impl Streams for RedisStreams {
         term: Option<u64>,
     ) -> Result<(), StreamError> {
         let stream = self.stream(line);
-        let sent = self.clock.now();
         let mut call = APPEND.key(&stream);
         call.key(format!("{stream}:term"))
             .arg(term.map_or_else(String::new, |term| term.to_string()))
-            .arg(self.settings.entries_max)
+            .arg(self.settings.retention_ms)
+            .arg(IDLE_MS_MAX)
             .arg(entries);
-        let time = self.invoke(&mut call).await?;
-        self.hear(time, sent);
-        Ok(())
+        self.invoke(&mut call).await
     }
 
     async fn last(&self, line: &Line) -> Result<Option<Entry>, StreamError> {
@@ -218,15 +236,17 @@ impl Streams for RedisStreams {
         lease_ms: u64,
     ) -> Result<Option<u64>, StreamError> {
         let sent = self.clock.now();
-        let mut call = LEAD.key(self.key(office, "leader"));
-        call.key(self.key(office, "term")).arg(holder).arg(lease_ms);
+        let mut call = LEAD.key(self.office(office, "leader"));
+        call.key(self.office(office, "term"))
+            .arg(holder)
+            .arg(lease_ms);
         let (term, time): (u64, u64) = self.invoke(&mut call).await?;
         self.hear(time, sent);
         Ok((term > 0).then_some(term))
     }
 
     async fn step_down(&self, office: &str, holder: &str) -> Result<(), StreamError> {
-        let mut call = STEP_DOWN.key(self.key(office, "leader"));
+        let mut call = STEP_DOWN.key(self.office(office, "leader"));
         self.invoke(call.arg(holder)).await
     }
 

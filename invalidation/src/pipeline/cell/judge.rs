@@ -35,6 +35,12 @@ impl Inner {
         let Some(resource) = resource else {
             return Verdict::Undecidable;
         };
+        // What is lost in an epoch that this cell has not entered yet takes along what it agrees to now; and one that was
+        // away may not be the cell any more.
+        let epoch = self.epoch().ok();
+        if epoch != Some(request.epoch) || !role.is_held(now) {
+            return Verdict::Late;
+        }
         if !role.has(&resource) {
             return Verdict::Late;
         }

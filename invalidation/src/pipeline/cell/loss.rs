@@ -17,6 +17,8 @@ use crate::purge::{Order, Target};
 use crate::registry::Resource;
 use crate::sketch::port::{SketchError, Write};
 
+/// How long others wait until one has seen to a cell that is gone, milliseconds.
+const BURIAL_MS_MAX: u64 = 20_000;
 /// How long purges of what a lost cell matched are waited for, milliseconds.
 const PURGED_WAIT_MS: u64 = 10_000;
 
@@ -30,6 +32,9 @@ impl Inner {
                 let Some(cell) = Cell::of_member(&member) else {
                     continue;
                 };
+                if !self.buries(role, &member).await {
+                    continue;
+                }
                 warn!(%cell, "a cell is gone: what its row shows counts as stale");
                 self.metrics.row_lost();
                 self.lose_row(role, cell).await;
@@ -37,6 +42,24 @@ impl Inner {
                 self.purged_since(self.clock.now()).await;
                 self.dismiss(&member).await;
             }
+        }
+    }
+
+    /// Whether it is this cell that sees to one that is gone: one of those that are left does. False once somebody has.
+    async fn buries(&self, role: &CellRole, member: &str) -> bool {
+        let office = format!("bury:{member}");
+        loop {
+            if !role.gone.borrow().iter().any(|one| one == member) {
+                return false;
+            }
+            let term = role
+                .streams
+                .lead(&office, &role.holder, BURIAL_MS_MAX)
+                .await;
+            if let Ok(Some(_)) = term {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(KEEP_UP_MS)).await;
         }
     }
 
@@ -91,7 +114,10 @@ impl Inner {
     }
 
     async fn lose_row_once(&self, role: &CellRole, lost: Cell) -> Result<(), Lost> {
-        role.streams.mark(lost.row, lost.column, false).await?;
+        // The streams of another shape are not at hand; its gateways miss the cell among those that report.
+        if lost.shape == role.cell.shape {
+            role.streams.mark(lost.row, lost.column, false).await?;
+        }
         let epoch = self.epoch()?;
         let position = self.position();
         let mut keys: BTreeMap<Namespace, Vec<(ResourceKind, Write)>> = BTreeMap::new();

@@ -105,9 +105,9 @@ impl CellRole {
         self.cell.shape.row_of(resource) == self.cell.row
     }
 
-    pub(super) fn note(&self, namespace: &Namespace, effects: &Effects, hits: &[bool]) {
-        let hit = effects.keys.iter().zip(hits).filter(|(_, hit)| **hit);
-        let keys = hit.map(|((key, (kind, _)), _)| (key, *kind));
+    /// All of it, whether a copy was out or not: others may have made it stale before, and gateways count writes.
+    pub(super) fn note(&self, namespace: &Namespace, effects: &Effects) {
+        let keys = effects.keys.iter().map(|(key, (kind, _))| (key, *kind));
         self.board.note(namespace, keys, effects.whole.is_some());
     }
 }

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 
 use self::call::{Call, Library, bytes, integer, items, text};
 use self::heard::{Heard, Known};
-use self::reply::{Filters, combine, union};
+use self::reply::{Filters, combine, names, union};
 use super::epoch::Entropy;
 use super::port::{
     Earlier, Opened, Purged, Read, Report, Scope, Settled, SketchError, SketchStore, Snapshot,
@@ -315,15 +315,16 @@ impl SketchStore for RedisSketch {
         let epoch = self.learn(number, salt)?;
         let saturated = integer(saturated)? == 1;
         let report = combine(items(members)?, &self.settings.member)?;
+        let members = names(items(members)?)?;
         let Filters {
             m,
             bits,
             stale_keys,
-            names,
+            names: spaces,
         } = union(items(parts)?)?;
         if bits_for(stale_keys) > m {
             let call = Call::new("grow").arg(bits_for(stale_keys));
-            let call = names.into_iter().fold(call, Call::arg);
+            let call = spaces.into_iter().fold(call, Call::arg);
             call.send(&self.library).await?;
         }
         Ok(Snapshot {
@@ -334,6 +335,7 @@ impl SketchStore for RedisSketch {
             bits: if saturated { Arc::new([]) } else { bits.into() },
             stale_keys,
             report,
+            members,
         })
     }
 

@@ -37,6 +37,15 @@ pub(super) fn combine(members: &[redis::Value], own: &str) -> Result<Option<Repo
     Ok(combined)
 }
 
+/// Who has reported.
+pub(super) fn names(members: &[redis::Value]) -> Result<Vec<String>, SketchError> {
+    let name = |member| match items(member)? {
+        [name, ..] => text(name),
+        [] => Err(malformed("member")),
+    };
+    members.iter().map(name).collect()
+}
+
 /// The filters of some collections, united.
 pub(super) struct Filters {
     pub(super) m: u32,
