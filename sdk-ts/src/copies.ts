@@ -43,14 +43,15 @@ export const keep = (
 
 /** Why a copy may answer a read now that would otherwise be made for `reason`; false where it may not. */
 export const copyReason = (
-  { own, until, position, etag }: Copy,
+  { own, until, position, etag, text }: Copy,
   session: Session,
   target: Target,
   { causal }: Policy,
   reason: Reason,
   now: number,
 ): Reason | false => {
-  if (target.linearizable || !(now < until) || isOlder(session, target, position, etag)) return false;
+  if (target.linearizable || !(now < until) || isOlder(session, target, position, etag ?? text, true))
+    return false;
   if (!own) return reason === 'fresh' && 'embedded-copy';
   // Bounded by time alone: acknowledged less than Δ ago. Where something later was seen, a write to this record may
   // have come before that (C13).

@@ -80,7 +80,7 @@ export const read = async (state: State, target: Target): Promise<Read> => {
     // Errors, and answers without a position, are not cached: past the caches they are current.
     answer.found &&
     (decision.mode !== 'reload' || answer.position !== null) &&
-    isOlder(state.session, target, answer.position, answer.etag);
+    isOlder(state.session, target, answer.position, answer.etag ?? answer.text, decision.mode !== 'reload');
   let behind = takesBack();
   if (behind) {
     // C12, once: a cache that answers the same again must not make a loop.
@@ -88,10 +88,10 @@ export const read = async (state: State, target: Target): Promise<Read> => {
     answer = await fetchOrJoin(state, target, 'reload');
     behind = takesBack();
   }
-  const { found, position, etag, from } = answer;
+  const { found, text, position, etag, from } = answer;
   // Errors are not cached: what does not exist was looked for after the sketch that is held was taken.
   const at = position ?? (found ? null : (state.session.held?.sketch.watermark ?? null));
-  state.session = answerShown(state.session, key, at, etag);
+  state.session = answerShown(state.session, key, at, etag ?? text);
   if (!found) state.copies.delete(key);
   return { ...answer, meta: { key, ...decision, position, etag, from, ...(behind && { behind }) } };
 };

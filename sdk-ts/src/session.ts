@@ -17,9 +17,9 @@ export interface Held {
 
 /** What is known of a key, or of the path of a record or collection. −1 stands before every position. */
 export interface Known {
-  /** Of the newest answer that was shown (C12). */
+  /** The highest position of the answers that were shown, and the tag of the last of them (C12). */
   readonly shown: bigint;
-  readonly etag: string | null;
+  readonly tag: string | null;
   /** Of the last own write to what has this path (C11). */
   readonly written: bigint;
   /** The sketch under which it was revalidated (C10). */
@@ -55,7 +55,7 @@ const later = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 export const knownOf = ({ known: [recent, rest], forgotten }: Session, key: string): Known => {
   // That it was written is assumed to be the later, so that no answer counts as showing the write.
   const written = forgotten < 0n ? forgotten : forgotten + 1n;
-  return recent.get(key) ?? rest.get(key) ?? { shown: forgotten, etag: null, written, under: null };
+  return recent.get(key) ?? rest.get(key) ?? { shown: forgotten, tag: null, written, under: null };
 };
 
 const learn = (session: Session, key: string, position: bigint, news: Partial<Known>): Session => {
@@ -80,15 +80,11 @@ export const takenAt = ({ sketch, sentAt }: Held): number => sentAt - sketch.age
 export const sketchArrived = (session: Session, held: Held): Session =>
   session.held && takenAt(held) < takenAt(session.held) ? session : { ...session, held };
 
-/** An answer for `key` is shown. Its position is null where it names none. */
-export const answerShown = (
-  session: Session,
-  key: string,
-  position: bigint | null,
-  etag: string | null,
-): Session => {
-  if (position === null || position < knownOf(session, key).shown) return session;
-  return learn(session, key, position, { shown: position, etag });
+/** An answer for `key` is shown. Its position is null where it names none. What tells it from others, `tag`, is its ETag or its text. */
+export const answerShown = (session: Session, key: string, position: bigint | null, tag: string): Session => {
+  // A position is a lower bound: where it is not above the one known, the content still is the newest (I10).
+  const shown = later(position ?? -1n, knownOf(session, key).shown);
+  return learn(session, key, shown, { shown, tag });
 };
 
 /** `key` was revalidated by a request that was sent while `under` was held (C10). */
@@ -104,15 +100,24 @@ export const writeAcknowledged = (session: Session, scopes: readonly string[], p
   return { ...after, writes: session.writes + 1 };
 };
 
-/** Whether an answer would take back what the session has shown, or what it wrote to this record (C11, C12). */
+/**
+ * Whether an answer would take back what the session has shown, or what it wrote to this record (C11, C12). One that may be
+ * a cache's, `cached`, proves nothing by naming the same position.
+ */
 export const isOlder = (
   session: Session,
   target: { readonly key: string; readonly scope: string; readonly record: boolean },
   position: bigint | null,
-  etag: string | null,
+  tag: string,
+  cached: boolean,
 ): boolean => {
   const known = knownOf(session, target.key);
   // Equal content takes nothing back: the answer is as good as the one that was shown.
-  const at = etag !== null && known.etag === etag ? known.shown : (position ?? -1n);
-  return at < known.shown || (target.record && at < knownOf(session, target.scope).written);
+  const same = known.tag === tag;
+  const at = same ? known.shown : (position ?? -1n);
+  return (
+    at < known.shown ||
+    (cached && !same && position === known.shown) ||
+    (target.record && at < knownOf(session, target.scope).written)
+  );
 };

@@ -190,7 +190,7 @@ impl Client {
                 .page
                 .lock()
                 .session
-                .is_older(target, fetched.position, fetched.etag.as_deref())
+                .is_older(target, fetched.position, fetched.etag.as_deref(), mode)
     }
 
     fn judge(

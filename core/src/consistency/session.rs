@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::decide::Target;
+use super::decide::{Mode, Target};
 use super::held::Held;
 use crate::time::Position;
 
@@ -13,9 +13,9 @@ pub const KNOWN_KEYS_MAX: usize = 10_000;
 /// What is known of a key, or of the path of a record or collection. `None` stands before every position.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// Of the newest answer that was shown (C12).
+    /// The highest position of the answers that were shown (C12).
     pub shown: Option<Position>,
-    /// The tag of that answer.
+    /// The tag of the last of them; none for what does not exist.
     pub etag: Option<String>,
     /// Of the last own write to what has this path (C11).
     pub written: Option<Position>,
@@ -90,11 +90,9 @@ impl Session {
 
     /// An answer for `key` is shown. `position` is `None` where it names none.
     pub fn answer_shown(&mut self, key: &str, position: Option<Position>, etag: Option<String>) {
-        if position.is_none() || position < self.known(key).shown {
-            return;
-        }
         self.learn(key, position, |known| {
-            known.shown = position;
+            // A position is a lower bound: where it is not above the one known, the content still is the newest (I10).
+            known.shown = known.shown.max(position);
             known.etag = etag;
         });
     }
@@ -115,19 +113,23 @@ impl Session {
         }
     }
 
-    /// Whether an answer would take back what the session has shown, or what it wrote to this record (C11, C12).
+    /// Whether an answer would take back what the session has shown, or what it wrote to this record (C11, C12). One
+    /// that may be a cache's, as its mode says, proves nothing by naming the same position.
     #[must_use]
     pub fn is_older(
         &self,
         target: &Target<'_>,
         position: Option<Position>,
         etag: Option<&str>,
+        mode: Mode,
     ) -> bool {
         let known = self.known(target.key);
         // Equal content takes nothing back: the answer is as good as the one that was shown.
         let same = etag.is_some() && known.etag.as_deref() == etag;
         let at = if same { known.shown } else { position };
-        at < known.shown || (target.record && at < self.known(target.scope).written)
+        at < known.shown
+            || (mode != Mode::Reload && !same && position.is_some() && position == known.shown)
+            || (target.record && at < self.known(target.scope).written)
     }
 
     fn learn(&mut self, key: &str, position: Option<Position>, what: impl FnOnce(&mut Known)) {
