@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use freshet_core::time::Position;
+
 use crate::store::StoreError;
 
 /// The kinds of error: one word, status and title each.
@@ -167,6 +169,8 @@ pub struct Problem {
     pub limit: Option<Limit>,
     /// `Retry-After` in seconds, for 429 and 503.
     pub retry_after_s: Option<u32>,
+    /// When it was so: a lower bound, for a record that is not there.
+    pub position: Option<Position>,
     /// For the log only.
     pub internal: Option<Box<str>>,
 }
@@ -188,6 +192,7 @@ impl Problem {
             allow: None,
             limit: None,
             retry_after_s: retries.then_some(RETRY_AFTER_S),
+            position: None,
             internal: None,
         }
     }
@@ -247,6 +252,13 @@ impl Problem {
     #[must_use]
     pub fn of_limit(mut self, limit: Limit) -> Problem {
         self.limit = Some(limit);
+        self
+    }
+
+    /// With the position at which it was so.
+    #[must_use]
+    pub fn read_at(mut self, position: Position) -> Problem {
+        self.position = Some(position);
         self
     }
 

@@ -113,6 +113,9 @@ pub fn problem(problem: &Problem) -> Reply {
     if let Some(seconds) = problem.retry_after_s {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
+    if let Some(at) = problem.position {
+        headers.insert(FRESHET_POSITION, position(at));
+    }
     if problem.kind == Kind::Unauthorized {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }

@@ -5,7 +5,7 @@
 import { copyReason } from './copies.ts';
 import { decide, edgeBound, type Mode, type Reason, type Target } from './decide.ts';
 import { refreshIfDue } from './refresh.ts';
-import { answerShown, isOlder, keyRevalidated, type Session } from './session.ts';
+import { answerShown, isOlder, keyRevalidated, later, type Session } from './session.ts';
 import type { State } from './state.ts';
 import { type Answer, send } from './transport.ts';
 
@@ -90,7 +90,7 @@ export const read = async (state: State, target: Target): Promise<Read> => {
   }
   const { found, text, position, etag, from } = answer;
   // Errors are not cached: what does not exist was looked for after the sketch that is held was taken.
-  const at = position ?? (found ? null : (state.session.held?.sketch.watermark ?? null));
+  const at = found ? position : later(position ?? -1n, state.session.held?.sketch.watermark ?? -1n);
   state.session = answerShown(state.session, key, at, etag ?? text);
   if (!found) state.copies.delete(key);
   return { ...answer, meta: { key, ...decision, position, etag, from, ...(behind && { behind }) } };

@@ -49,7 +49,7 @@ export const START: Session = {
   writes: 0,
 };
 
-const later = (a: bigint, b: bigint): bigint => (a > b ? a : b);
+export const later = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 
 /** What is known of `key`. Of one that may have been forgotten, the most that may have been known. */
 export const knownOf = ({ known: [recent, rest], forgotten }: Session, key: string): Known => {

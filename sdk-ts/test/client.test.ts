@@ -280,6 +280,55 @@ describe('C12 monotonic reads', () => {
     expect(again.meta.reason).toBe('older-answer');
   });
 
+  test('a record that is gone does not come back, though the sketch lags behind the copy', async () => {
+    const c = (await ready({ staleness: 10 })).collection('c');
+    gateway.set('1', { a: 2 });
+    const copy = { body: { _id: '1', a: 2 }, position: 102n };
+    await c.get('1');
+    gateway.records.delete('1');
+    edge('/v1/db/c/1', copy);
+    expect((await c.get('1', { linearizable: true })).item).toBeNull();
+    expect(await c.get('1')).toMatchObject({ item: null, meta: { reason: 'older-answer' } });
+  });
+
+  test('the position that a 404 names counts', async () => {
+    const c = (await ready()).collection('c');
+    const none = { status: 404, body: {}, position: 150n };
+    gateway.caches.set('/v1/db/c/1', () => none);
+    expect((await c.get('1')).meta.position).toBe(150n);
+    gateway.records.delete('1');
+    edge('/v1/db/c/1', { body: { _id: '1', a: 1 }, position: 149n });
+    expect(await c.get('1')).toMatchObject({ item: null, meta: { reason: 'older-answer' } });
+  });
+
+  test.each([100n, 101n])(
+    'what the origin showed at position %s is not taken back by the older copy',
+    async (at) => {
+      const c = (await ready()).collection('c');
+      await c.get('1');
+      // A gateway that knows a lower bound, or the same.
+      const newer = { body: { _id: '1', a: 2 }, position: at };
+      gateway.caches.set('/v1/db/c/1', () => newer);
+      expect((await c.get('1', { linearizable: true })).item).toEqual(newer.body);
+      const older = { body: { _id: '1', a: 1 }, position: 101n };
+      gateway.caches.set('/v1/db/c/1', () => (modes.at(-1) === 'reload' ? newer : older));
+      expect(await c.get('1')).toMatchObject({ item: newer.body, meta: { reason: 'older-answer' } });
+    },
+  );
+
+  test('an embedded record at the position of a newer one is not shown after it', async () => {
+    // Revalidated, so that it is known to have come over the network.
+    gateway.sketch = { keys: ['/v1/db/c?limit=1', '/v1/db/c?limit=2'] };
+    const c = (await ready()).collection('c');
+    edge('/v1/db/c?limit=1', { body: { items: [{ _id: '1', a: 1 }] }, position: 101n });
+    edge('/v1/db/c?limit=2', { body: { items: [{ _id: '1', a: 0 }] }, position: 101n });
+    await c.find({ limit: 1 });
+    expect(await c.get('1')).toMatchObject({ item: { a: 1 }, meta: { reason: 'embedded-copy' } });
+    expect((await c.get('1')).meta.reason).toBe('embedded-copy');
+    await c.find({ limit: 2 });
+    expect((await c.get('1')).item).toEqual({ _id: '1', a: 1 });
+  });
+
   test('an answer without a position cannot show that it is newer', async () => {
     const c = (await ready()).collection('c');
     await c.get('1');

@@ -51,7 +51,7 @@ function build({ sketch, revalidated, write, call, session: kind }: Situation): 
   }
   if (write !== 'none') session = writeAcknowledged(session, [COLLECTION], write === 'covered' ? 90n : 110n);
   if (write === 'shown') session = answerShown(session, KEY, 110n, '"x"');
-  if (kind === 'causal, ahead') session = answerShown(session, '/v1/db/other/1', 120n, null);
+  if (kind === 'causal, ahead') session = answerShown(session, '/v1/db/other/1', 120n, '"a"');
   if (revalidated) session = keyRevalidated(session, KEY, session.held);
   const target = {
     key: KEY,
@@ -128,7 +128,7 @@ type Facts = typeof arbitrary extends fc.Arbitrary<infer T> ? T : never;
 function session(facts: Facts): Session {
   let s = sketchArrived(START, { sketch: decodeSketch(encodeSketch(facts)), sentAt: NOW });
   if (facts.written !== null) s = writeAcknowledged(s, [COLLECTION], facts.written);
-  if (facts.shown !== null) s = answerShown(s, facts.key, facts.shown, null);
+  if (facts.shown !== null) s = answerShown(s, facts.key, facts.shown, '"a"');
   return facts.revalidated ? keyRevalidated(s, facts.key, s.held) : s;
 }
 
@@ -206,7 +206,7 @@ describe('time for a new sketch (C10)', () => {
     expect(isRefreshDue(START, { delta: 0, causal: false }, NOW)).toBe(false);
   });
   test('C13: in a causal session as soon as something newer was seen', () => {
-    const ahead = answerShown(held(0), KEY, 6n, null);
+    const ahead = answerShown(held(0), KEY, 6n, '"a"');
     expect(isRefreshDue(ahead, { ...policy, causal: true }, NOW)).toBe(true);
     expect(isRefreshDue(ahead, policy, NOW)).toBe(false);
   });
@@ -242,36 +242,80 @@ describe('transitions', () => {
   test('C12: positions are compared beyond 2^53', () => {
     const target = { key: KEY, scope: COLLECTION, record: false };
     const s = answerShown(START, KEY, 2n ** 63n + 1n, '"a"');
-    expect(isOlder(s, target, 2n ** 63n, '"b"')).toBe(true);
-    expect(isOlder(s, target, 2n ** 63n + 1n, '"b"')).toBe(false);
-    expect(isOlder(s, target, 2n ** 63n, '"a"')).toBe(false); // the same content
-    expect(isOlder(s, target, null, null)).toBe(true);
+    expect(isOlder(s, target, 2n ** 63n, '"b"', true)).toBe(true);
+    expect(isOlder(s, target, 2n ** 63n, '"b"', false)).toBe(true);
+    expect(isOlder(s, target, 2n ** 63n + 2n, '"b"', true)).toBe(false);
+    expect(isOlder(s, target, 2n ** 63n, '"a"', true)).toBe(false); // the same content
+    expect(isOlder(s, target, null, '"b"', true)).toBe(true);
+  });
+
+  test('C12: of equal positions the origin proves the newer content, a cache does not', () => {
+    const target = { key: KEY, scope: COLLECTION, record: false };
+    const s = answerShown(START, KEY, 7n, '"a"');
+    expect(isOlder(s, target, 7n, '"b"', true)).toBe(true);
+    expect(isOlder(s, target, 7n, '"b"', false)).toBe(false);
+    expect(isOlder(s, target, 7n, '"a"', true)).toBe(false);
+  });
+
+  test.each([6n, 7n, null])(
+    'C12: what the origin showed last at %s is remembered at the floor',
+    (position) => {
+      const target = { key: KEY, scope: COLLECTION, record: false };
+      const s = answerShown(answerShown(START, KEY, 7n, '"a"'), KEY, position, '"b"');
+      expect(isOlder(s, target, 7n, '"a"', true)).toBe(true);
+      expect(isOlder(s, target, 6n, '"b"', true)).toBe(false);
+      expect(isOlder(s, target, 8n, '"a"', true)).toBe(false);
+      expect(s.seen).toBe(7n);
+    },
+  );
+
+  test('C12: nothing that was shown and replaced comes back from a cache, whatever positions were named', () => {
+    const shown = fc.tuple(fc.option(fc.bigInt({ min: 0n, max: 5n })), fc.constantFrom('a', 'b', 'c'));
+    const target = { key: KEY, scope: COLLECTION, record: false };
+    fc.assert(
+      fc.property(fc.array(shown, { minLength: 1 }), (answers) => {
+        const s = answers.reduce((at, [position, tag]) => answerShown(at, KEY, position, tag), START);
+        const [, last] = answers.at(-1) as (typeof answers)[number];
+        for (const [position, tag] of answers) {
+          const named = position !== null;
+          if (named) expect(isOlder(s, target, position, tag, true)).toBe(tag !== last);
+        }
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test('an answer without a position is shown where nothing was', () => {
+    const target = { key: KEY, scope: COLLECTION, record: false };
+    expect(isOlder(START, target, null, '"a"', true)).toBe(false);
   });
 
   test('C11: a record must be as new as the own write, a query need not', () => {
     const s = answerShown(writeAcknowledged(START, ['/v1/db/c/1', COLLECTION], 10n), '/v1/db/c/1', 5n, '"a"');
-    expect(isOlder(s, { key: '/v1/db/c/1', scope: '/v1/db/c/1', record: true }, 9n, '"b"')).toBe(true);
-    expect(isOlder(s, { key: '/v1/db/c/1', scope: '/v1/db/c/1', record: true }, 9n, '"a"')).toBe(true);
-    expect(isOlder(s, { key: '/v1/db/c/1?fields=a', scope: '/v1/db/c/1', record: true }, 9n, null)).toBe(
-      true,
+    expect(isOlder(s, { key: '/v1/db/c/1', scope: '/v1/db/c/1', record: true }, 9n, '"b"', true)).toBe(true);
+    expect(isOlder(s, { key: '/v1/db/c/1', scope: '/v1/db/c/1', record: true }, 9n, '"a"', true)).toBe(true);
+    expect(
+      isOlder(s, { key: '/v1/db/c/1?fields=a', scope: '/v1/db/c/1', record: true }, 9n, '"b"', true),
+    ).toBe(true);
+    expect(isOlder(s, { key: '/v1/db/c/1', scope: '/v1/db/c/1', record: true }, 10n, '"b"', true)).toBe(
+      false,
     );
-    expect(isOlder(s, { key: '/v1/db/c/1', scope: '/v1/db/c/1', record: true }, 10n, '"b"')).toBe(false);
-    expect(isOlder(s, { key: KEY, scope: COLLECTION, record: false }, 9n, null)).toBe(false);
+    expect(isOlder(s, { key: KEY, scope: COLLECTION, record: false }, 9n, '"b"', true)).toBe(false);
   });
 
   test('transitions leave the session they start from as it was', () => {
-    const before = answerShown(START, KEY, 5n, null);
-    answerShown(before, KEY, 9n, null);
+    const before = answerShown(START, KEY, 5n, '"a"');
+    answerShown(before, KEY, 9n, '"a"');
     writeAcknowledged(before, [COLLECTION], 9n);
-    expect(isOlder(before, { key: KEY, scope: COLLECTION, record: false }, 5n, null)).toBe(false);
+    expect(isOlder(before, { key: KEY, scope: COLLECTION, record: false }, 5n, '"b"', false)).toBe(false);
     expect(START.known[0].size + START.known[1].size).toBe(0);
   });
 
   test('what was forgotten is taken for the newest that was forgotten', () => {
-    let s = writeAcknowledged(answerShown(START, KEY, 7n, null), ['/v1/db/first'], 8n);
-    for (let i = 0; i < KNOWN_KEYS_MAX + 200; i++) s = answerShown(s, `/v1/db/c/${i}`, 3n, null);
+    let s = writeAcknowledged(answerShown(START, KEY, 7n, '"a"'), ['/v1/db/first'], 8n);
+    for (let i = 0; i < KNOWN_KEYS_MAX + 200; i++) s = answerShown(s, `/v1/db/c/${i}`, 3n, '"a"');
     expect(s.known[0].size + s.known[1].size).toBeLessThanOrEqual(KNOWN_KEYS_MAX + 128);
-    expect(isOlder(s, { key: KEY, scope: COLLECTION, record: false }, 6n, null)).toBe(true);
+    expect(isOlder(s, { key: KEY, scope: COLLECTION, record: false }, 6n, '"b"', true)).toBe(true);
     // The own write of a forgotten collection is owed still.
     s = sketchArrived(s, { sketch: decodeSketch(encodeSketch({ watermark: 5n })), sentAt: NOW });
     const target = {

@@ -176,7 +176,7 @@ impl Client {
         let position = match fetched.found {
             true => fetched.position,
             // Errors are not cached: what does not exist was looked for after the sketch was taken.
-            false => fetched.position.or(watermark),
+            false => fetched.position.max(watermark),
         };
         page.session
             .answer_shown(target.key, position, fetched.etag.clone());
@@ -186,11 +186,12 @@ impl Client {
     fn takes_back(&self, target: &Target<'_>, fetched: &Fetched, mode: Mode) -> bool {
         fetched.found
             && (mode != Mode::Reload || fetched.position.is_some())
-            && self
-                .page
-                .lock()
-                .session
-                .is_older(target, fetched.position, fetched.etag.as_deref(), mode)
+            && self.page.lock().session.is_older(
+                target,
+                fetched.position,
+                fetched.etag.as_deref(),
+                mode,
+            )
     }
 
     fn judge(

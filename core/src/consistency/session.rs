@@ -160,7 +160,6 @@ impl Session {
 mod tests {
     use super::super::held::tests::Stated;
     use super::*;
-    use crate::consistency::Mode;
 
     const KEY: &str = "/v1/db/c/1";
 
@@ -171,6 +170,15 @@ mod tests {
             record: true,
             linearizable: false,
         }
+    }
+
+    fn is_older(
+        session: &Session,
+        position: Option<Position>,
+        tag: Option<&str>,
+        mode: Mode,
+    ) -> bool {
+        session.is_older(&target(), position, tag, mode)
     }
 
     #[test]
@@ -197,23 +205,63 @@ mod tests {
         let late = Position((1 << 63) + 1);
         session.answer_shown(KEY, Some(late), Some("a".into()));
         let before = Some(Position(1 << 63));
-        assert!(session.is_older(&target(), before, Some("b")));
-        assert!(!session.is_older(&target(), before, Some("a")));
-        assert!(!session.is_older(&target(), Some(late), Some("b")));
-        assert!(session.is_older(&target(), None, None));
+        assert!(is_older(&session, before, Some("b"), Mode::Default));
+        assert!(is_older(&session, before, Some("b"), Mode::Reload));
+        assert!(!is_older(&session, before, Some("a"), Mode::Default));
+        assert!(is_older(&session, None, None, Mode::Default));
         session.answer_shown(KEY, before, Some("b".into()));
         assert_eq!(session.known(KEY).shown, Some(late), "it never goes back");
+    }
+
+    #[test]
+    fn c12_what_is_no_longer_so_at_the_origin_does_not_come_back_from_a_cache() {
+        let (floor, below) = (Some(Position(7)), Some(Position(6)));
+        // A 404 and an answer of a gateway that knows a lower bound, or the same one, or none.
+        for (at, tag) in [
+            (below, None),
+            (below, Some("b")),
+            (floor, Some("b")),
+            (None, Some("b")),
+        ] {
+            let mut session = Session::default();
+            session.answer_shown(KEY, floor, Some("a".into()));
+            session.answer_shown(KEY, at, tag.map(Into::into));
+            for mode in [Mode::Default, Mode::NoCache] {
+                assert!(is_older(&session, floor, Some("a"), mode), "{at:?} {tag:?}");
+            }
+            assert_eq!(
+                is_older(&session, floor, tag, Mode::Default),
+                tag.is_none(),
+                "only a cache's answer without a tag is no proof"
+            );
+            let later = Some(Position(8));
+            assert!(!is_older(&session, later, Some("a"), Mode::Default));
+            assert!(
+                !is_older(&session, floor, Some("c"), Mode::Reload),
+                "the origin knows better than an equal position"
+            );
+        }
+    }
+
+    #[test]
+    fn an_answer_without_a_position_is_shown_where_nothing_was() {
+        assert!(!is_older(
+            &Session::default(),
+            None,
+            Some("a"),
+            Mode::Default
+        ));
     }
 
     #[test]
     fn c11_a_record_must_be_as_new_as_the_own_write() {
         let mut session = Session::default();
         session.write_acknowledged(&[KEY, "/v1/db/c"], Some(Position(8)));
-        assert!(session.is_older(&target(), Some(Position(7)), None));
-        assert!(!session.is_older(&target(), Some(Position(8)), None));
+        assert!(is_older(&session, Some(Position(7)), None, Mode::Default));
+        assert!(!is_older(&session, Some(Position(8)), None, Mode::Default));
         session.write_acknowledged(&[KEY], None);
         assert!(
-            session.is_older(&target(), Some(Position(9)), None),
+            is_older(&session, Some(Position(9)), None, Mode::Default),
             "a write without a position"
         );
     }
@@ -225,7 +273,12 @@ mod tests {
         for number in 0..KNOWN_KEYS_MAX {
             session.key_revalidated(&format!("/v1/db/d/{number}"), None);
         }
-        assert!(session.is_older(&target(), Some(Position(4)), None));
+        assert!(is_older(
+            &session,
+            Some(Position(4)),
+            Some("a"),
+            Mode::Default
+        ));
         assert_eq!(session.known("/v1/db/e/1").written, Some(Position(6)));
         session.sketch_arrived(Stated::default().sent(0));
         let query = Target {

@@ -48,9 +48,9 @@ pub async fn fetch(app: &App, asked: &Asked, from: Position) -> Result<Fetched, 
                     .store
                     .get(&record.namespace, record.id.as_raw(), from)
                     .await?;
-                let document = got
-                    .document
-                    .ok_or_else(|| Problem::new(Kind::NotFound, "there is no such record"))?;
+                let document = got.document.ok_or_else(|| {
+                    Problem::new(Kind::NotFound, "there is no such record").read_at(got.position)
+                })?;
                 let shown = record.projection.apply(&document).map_err(corrupt)?;
                 Ok(Fetched {
                     body: document_body(&shown, record.rep),

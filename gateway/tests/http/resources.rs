@@ -161,7 +161,14 @@ async fn a_record_is_created_read_replaced_patched_and_deleted() {
     let deleted = server.send("DELETE", "/v1/db/c/x", &[], "").await;
     assert_eq!((deleted.status.as_u16(), deleted.body.len()), (204, 0));
     assert_ne!(deleted.header("freshet-position"), "");
-    assert_eq!(server.get("/v1/db/c/x").await.status, 404);
+    let gone = server.get("/v1/db/c/x").await;
+    assert_eq!(gone.status, 404);
+    let position = |name: &str| name.parse::<u64>().expect("a position");
+    assert!(
+        position(gone.header("freshet-position")) >= position(deleted.header("freshet-position")),
+        "a record is gone from the position of its removal on"
+    );
+    assert_eq!(gone.header("cache-control"), "private, no-store, max-age=0");
     assert_eq!(
         server.send("DELETE", "/v1/db/c/x", &[], "").await.status,
         404

@@ -135,7 +135,8 @@ export class Gateway {
       said.cacheControl ?? (cached ? `public, max-age=${this.maxAge}` : 'private, no-store, max-age=0'),
     );
     if (cached) response.setHeader('etag', etag);
-    if (cached && position !== null) response.setHeader('freshet-position', String(position));
+    if (position !== null && (cached || said.position))
+      response.setHeader('freshet-position', String(position));
     response.setHeader('content-type', cached ? 'application/json' : 'application/problem+json');
     if (cached && headers['if-none-match'] === etag) response.writeHead(304).end();
     else response.writeHead(status).end(text);
