@@ -168,15 +168,16 @@ pub struct Problem {
     /// The limit that is reached, where there is too much just now.
     pub limit: Option<Limit>,
     /// `Retry-After` in seconds, for 429 and 503.
-    pub retry_after_s: Option<u32>,
+    pub retry_after_s: Option<u16>,
     /// When it was so: a lower bound, for a record that is not there.
-    pub position: Option<Position>,
+    /// Boxed, and rare: a problem is what most functions may return.
+    pub position: Option<Box<Position>>,
     /// For the log only.
     pub internal: Option<Box<str>>,
 }
 
 /// How long a client should wait before it asks an unavailable database again, in seconds.
-const RETRY_AFTER_S: u32 = 1;
+const RETRY_AFTER_S: u16 = 1;
 
 impl Problem {
     /// A problem with a detail.
@@ -258,7 +259,7 @@ impl Problem {
     /// With the position at which it was so.
     #[must_use]
     pub fn read_at(mut self, position: Position) -> Problem {
-        self.position = Some(position);
+        self.position = Some(Box::new(position));
         self
     }
 

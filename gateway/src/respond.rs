@@ -113,8 +113,8 @@ pub fn problem(problem: &Problem) -> Reply {
     if let Some(seconds) = problem.retry_after_s {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
-    if let Some(at) = problem.position {
-        headers.insert(FRESHET_POSITION, position(at));
+    if let Some(at) = problem.position.as_deref() {
+        headers.insert(FRESHET_POSITION, position(*at));
     }
     if problem.kind == Kind::Unauthorized {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
