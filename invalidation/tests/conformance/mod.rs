@@ -134,7 +134,7 @@ pub fn redis_at(
         server,
         prefix: prefix.to_owned(),
         member: member.to_owned(),
-        operation_ms_max: 2_000,
+        operation_ms_max: 10_000,
         lease_ms: 10_000,
     };
     RedisSketch::new(settings, limits, clock, Entropy([3; 32])).expect("settings")
