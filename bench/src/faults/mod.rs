@@ -6,7 +6,9 @@
 //! In the end, a control: clients that never ask for the sketch run under the same load. If the checker has nothing
 //! against them, it has checked nothing.
 //!
-//! Not here: causal sessions, the SDK's store of embedded records, and faults of grid workers.
+//! Two worlds one after the other: gateways that match for themselves, then gateways over a grid of workers.
+//!
+//! Not here: causal sessions, and the SDK's store of embedded records.
 
 mod browser;
 mod client;
@@ -14,6 +16,7 @@ mod history;
 mod http;
 mod judge;
 mod load;
+mod program;
 mod recovery;
 mod report;
 mod script;
@@ -23,7 +26,7 @@ mod wire;
 mod world;
 mod writers;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +39,7 @@ use tokio_util::sync::CancellationToken;
 use client::{Client, Habit, Manner};
 use load::Load;
 use report::{Control, FaultReport, Report};
-use script::Fault;
+use script::{Act, Fault};
 use world::World;
 
 /// What to play.
@@ -63,7 +66,7 @@ pub(crate) struct Options {
     /// What chance begins with.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Keep the gateways' logs in this directory.
+    /// Keep the logs of gateways and workers in this directory.
     #[arg(long)]
     logs: Option<PathBuf>,
 }
@@ -88,30 +91,65 @@ const TRUSTED_S_MAX: Duration = Duration::from_secs(20);
 /// A part could not be started, a fault could not be made, an answer broke the contract, an acknowledged write was lost,
 /// or the checker did not notice clients that break it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
-    let faults = chosen(options)?;
+    let acts = chosen(options)?;
     if options.list {
-        faults
-            .iter()
-            .for_each(|fault| eprintln!("{:26} {}", fault.name, fault.what));
+        acts.iter()
+            .flat_map(|act| &act.faults)
+            .for_each(|fault| eprintln!("{:32} {}", fault.name, fault.what));
         return Ok(());
     }
     // Asked for before the build, which may put another file in this program's place.
     let bench = std::env::current_exe()?;
     let freshet = crate::gateway::build_freshet(&bench)?;
+    let mut report = Report::new(options);
+    for act in &acts {
+        perform(act, &freshet, options, &mut report).await?;
+    }
+    report.finish();
+    report.print()?;
+    report.verdict()
+}
+
+/// What is to be played: worlds with at least one fault.
+fn chosen(options: &Options) -> anyhow::Result<Vec<Act>> {
+    let mut acts = Vec::from(script::acts());
+    for name in &options.only {
+        let mut all = acts.iter().flat_map(|act| &act.faults);
+        if !all.any(|fault| fault.name == name) {
+            bail!("no fault is called {name}; --list lists them");
+        }
+    }
+    if !options.only.is_empty() {
+        for act in &mut acts {
+            act.faults
+                .retain(|fault| options.only.iter().any(|name| name == fault.name));
+        }
+    }
+    acts.retain(|act| !act.faults.is_empty());
+    Ok(acts)
+}
+
+/// All of one world: its faults under load, the last audit, the control.
+async fn perform(
+    act: &Act,
+    freshet: &Path,
+    options: &Options,
+    report: &mut Report,
+) -> anyhow::Result<()> {
     eprintln!("starting MongoDB, Redis, two gateways and two Varnish nodes");
-    let world = World::start(&freshet).await?;
+    let world = World::start(freshet, act.grid).await?;
+    eprintln!("the gateways run over {} workers", world.workers.len());
     let ready = world.recover(CACHING_S_MAX, CACHING_S_MAX).await;
     ensure!(
         ready.seconds_until_trusted.is_some(),
         "nothing is cached: {ready:?}"
     );
-    let mut report = Report::new(options);
     let stop = CancellationToken::new();
     let mut running = JoinSet::new();
     read(&world.load, options, Habit::Careful, &stop, &mut running);
     write(&world.load, options, &stop, &mut running);
     tokio::time::sleep(Duration::from_secs(options.seconds)).await;
-    for fault in &faults {
+    for fault in &act.faults {
         let played = play(&world, fault, options).await;
         report.faults.push(played?);
     }
@@ -119,26 +157,12 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     while running.join_next().await.is_some() {}
     report.lost_writes += world.load.audit().await?;
     world.load.take();
-    report.control = control(&world, options).await;
+    report.control.add(control(&world, options).await);
     if let Some(directory) = &options.logs {
-        world.keep_logs(directory)?;
+        let own = act.grid.map_or("", |_| "grid");
+        world.keep_logs(&directory.join(own))?;
     }
-    report.finish();
-    report.print()?;
-    report.verdict()
-}
-
-fn chosen(options: &Options) -> anyhow::Result<Vec<Fault>> {
-    let mut all = script::all();
-    for name in &options.only {
-        if !all.iter().any(|fault| fault.name == name) {
-            bail!("no fault is called {name}; --list lists them");
-        }
-    }
-    if !options.only.is_empty() {
-        all.retain(|fault| options.only.iter().any(|name| name == fault.name));
-    }
-    Ok(all)
+    Ok(())
 }
 
 fn read(

@@ -46,11 +46,17 @@ impl World {
     }
 
     async fn is_caching(&self) -> bool {
-        let path = Place {
-            collection: PICTURED,
-            number: STILL,
+        for number in STILL {
+            let collection = PICTURED;
+            let place = Place { collection, number };
+            if !self.is_cached(&place.path()).await {
+                return false;
+            }
         }
-        .path();
+        true
+    }
+
+    async fn is_cached(&self, path: &str) -> bool {
         for gateway in &self.gateways {
             let url = format!("http://127.0.0.1:{}{path}", gateway.node.port());
             // Past the gateway's own cache: it has to read, to register and to settle.
@@ -98,12 +104,12 @@ impl World {
         true
     }
 
-    /// What the gateways know of it.
+    /// What gateways and workers know of it.
     async fn say_why(&self) {
-        for gateway in &self.gateways {
-            let url = format!("http://127.0.0.1:{}/readyz", gateway.node.port());
+        for program in self.programs() {
+            let url = format!("http://127.0.0.1:{}/readyz", program.node.port());
             let ready = self.get(url, None).await.map(|answer| answer.body);
-            eprintln!("not trusted: {ready:?}");
+            eprintln!("not trusted: {}: {ready:?}", program.name);
         }
     }
 

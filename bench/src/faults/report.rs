@@ -31,7 +31,7 @@ pub(super) struct Report {
 pub(super) struct FaultReport {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
-    /// When it began, milliseconds on the process's clock.
+    /// When it began, milliseconds on its world's clock.
     pub(super) began_ms: u64,
     /// How long it lasted.
     pub(super) seconds: f64,
@@ -62,6 +62,13 @@ impl Control {
             staleness_ms_max: tally.staleness_ms_max.values().copied().fold(0.0, f64::max),
         }
     }
+
+    /// That of another world as well.
+    pub(super) fn add(&mut self, other: Control) {
+        self.reads += other.reads;
+        self.flagged += other.flagged;
+        self.staleness_ms_max = self.staleness_ms_max.max(other.staleness_ms_max);
+    }
 }
 
 impl FaultReport {
@@ -69,7 +76,7 @@ impl FaultReport {
     pub(super) fn line(&self) -> String {
         let seconds = |time: Option<f64>| time.map_or("never".to_owned(), |s| format!("{s:.1} s"));
         let mut line = format!(
-            "{:26} {:5.1} s; caching after {}, trusted after {}; {} reads, {} writes, {} violations, {} lost",
+            "{:32} {:5.1} s; caching after {}, trusted after {}; {} reads, {} writes, {} violations, {} lost",
             self.name,
             self.seconds,
             seconds(self.recovery.seconds_until_caching),

@@ -1,6 +1,8 @@
 //! What is written and read: records in two collections, one with images in its change stream and one without, each
 //! record in one of two groups; and the resources that show them.
 
+use std::ops::Range;
+
 use freshet_core::key::Key;
 use freshet_core::name::Namespace;
 use freshet_core::query::{CountQuery, Query, RecordRequest};
@@ -23,10 +25,10 @@ pub(super) const RECORDS: usize = 120;
 const GROUPS: u32 = 24;
 /// A record beyond them that becomes too large for an event. It is in a group of its own, and read without its blob.
 pub(super) const LARGE: Number = RECORDS;
-/// A record beyond them that nobody writes: by it one sees whether anything is cached.
-pub(super) const STILL: Number = RECORDS + 1;
+/// Records beyond them that nobody writes: by them one sees whether anything is cached, in each part of a grid.
+pub(super) const STILL: Range<Number> = RECORDS + 1..RECORDS + 5;
 /// Records of a collection.
-pub(super) const ALL: usize = RECORDS + 2;
+pub(super) const ALL: usize = STILL.end;
 /// How many the ordered queries ask for.
 const TOP: usize = 3;
 

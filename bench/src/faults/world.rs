@@ -1,68 +1,63 @@
-//! The deployment: a replica set of three, Redis, two gateways (the binary as users build it), two Varnish nodes that
-//! take the gateways in turn. Each gateway reaches Redis and the purge endpoint of each node over a wire of its own.
+//! The deployment: a replica set of three, Redis, two gateways, two Varnish nodes that take the gateways in turn, and the
+//! workers of a grid or none.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use bson::{Document, doc};
 use freshet_fixture::{ClockedRedis, Mongo, Node, Parts, Varnish};
+use freshet_invalidation::partition::Shape;
 use mongodb::options::{ChangeStreamPreAndPostImages, ClientOptions};
 use mongodb::{Client, IndexModel};
 
 use super::history::Value;
 use super::load::{Load, document};
-use super::universe::{COLLECTIONS, DATABASE, PICTURED, Place, Universe};
-use super::wire::Wire;
-
-/// The longest lifetimes, seconds: short, so that what begins anew is soon over, and longer than most faults.
-const MAX_AGE_S: u64 = 12;
-const SHARED_MAX_AGE_S: u64 = 30;
-
-/// A gateway and its wires.
-pub(super) struct Gateway {
-    pub(super) node: Node,
-    /// To Redis.
-    pub(super) redis: Wire,
-    /// To the purge endpoint of each Varnish node.
-    pub(super) purges: Vec<Wire>,
-}
+use super::program::{Program, Setup, Worker};
+use super::universe::{COLLECTIONS, PICTURED, Place, Universe};
 
 /// Everything that runs.
 pub(super) struct World {
     pub(super) mongo: Mongo,
     pub(super) redis: ClockedRedis,
-    pub(super) gateways: Vec<Gateway>,
+    /// None where the gateways match for themselves.
+    pub(super) workers: Vec<Worker>,
+    pub(super) gateways: Vec<Program>,
     pub(super) edges: Vec<Varnish>,
     pub(super) load: Arc<Load>,
 }
 
 impl World {
-    /// Starts the parts and fills the database.
-    pub(super) async fn start(freshet: &Path) -> anyhow::Result<World> {
+    /// Starts the parts, with workers for a grid of this shape, and fills the database.
+    pub(super) async fn start(freshet: &Path, grid: Option<Shape>) -> anyhow::Result<World> {
         let (mongo, redis) = tokio::try_join!(Parts::mongo3(), Parts::clocked_redis())?;
-        let mut gateways = Vec::new();
-        for name in ["a", "b"] {
-            gateways.push(gateway(name, freshet, &mongo, &redis).await?);
-        }
+        let setup = Setup {
+            freshet,
+            mongo: &mongo,
+            redis: &redis,
+            grid,
+        };
+        let workers = setup.workers().await?;
+        let gateways = vec![setup.gateway("a").await?, setup.gateway("b").await?];
         let ports: Vec<u16> = gateways.iter().map(|gateway| gateway.node.port()).collect();
         let edges = vec![
             Parts::varnish(&ports, None).await?,
             Parts::varnish(&ports, None).await?,
         ];
-        for gateway in &gateways {
-            for (wire, edge) in gateway.purges.iter().zip(&edges) {
-                wire.connect(edge.node.port());
-            }
-        }
         let urls = edges.iter().map(|edge| edge.url.clone()).collect();
         let load = Arc::new(Load::new(mongo.uri.as_str(), urls).await?);
         let world = World {
             mongo,
             redis,
+            workers,
             gateways,
             edges,
             load,
         };
+        for program in world.programs() {
+            for (wire, edge) in program.purges.iter().zip(&world.edges) {
+                wire.connect(edge.node.port());
+            }
+        }
         for collection in 0..COLLECTIONS.len() {
             world.create(collection).await?;
             world.fill(collection).await?;
@@ -152,59 +147,22 @@ impl World {
         anyhow::bail!("the set has no primary")
     }
 
-    /// The name by which a gateway's connections are known to the database.
-    pub(super) fn app_name(gateway: usize) -> String {
-        format!("gateway-{}", ["a", "b"][gateway])
+    /// The workers, then the gateways.
+    pub(super) fn programs(&self) -> impl Iterator<Item = &Program> {
+        let workers = self.workers.iter().map(|worker| &worker.program);
+        workers.chain(&self.gateways)
     }
 
-    /// Copies the gateways' logs there.
+    /// Copies the logs of workers and gateways there.
     ///
     /// # Errors
     /// It cannot be written.
     pub(super) fn keep_logs(&self, directory: &Path) -> anyhow::Result<()> {
         std::fs::create_dir_all(directory)?;
-        for (number, gateway) in self.gateways.iter().enumerate() {
-            let log = gateway.node.directory().join("output");
-            std::fs::copy(log, directory.join(World::app_name(number)))?;
+        for program in self.programs() {
+            let log = program.node.directory().join("output");
+            std::fs::copy(log, directory.join(&program.name))?;
         }
         Ok(())
     }
-}
-
-async fn gateway(
-    name: &str,
-    freshet: &Path,
-    mongo: &Mongo,
-    redis: &ClockedRedis,
-) -> anyhow::Result<Gateway> {
-    let (wire, purges) = (Wire::new().await?, [Wire::new().await?, Wire::new().await?]);
-    wire.connect(redis.redis.node.port());
-    let urls = purges
-        .each_ref()
-        .map(|wire| format!("\"http://{}\"", wire.address));
-    let settings = format!(
-        "store = \"{}&appName=gateway-{name}\"\nredis = \"redis://{}\"\nname = \"{name}\"\n\
-         [admission]\ndoorkeeper = false\n\
-         [policy]\nmax_age_max = \"{MAX_AGE_S}s\"\nshared_max_age_max = \"{SHARED_MAX_AGE_S}s\"\n\
-         [[access]]\ncollection = \"{DATABASE}.*\"\nread = \"public\"\nwrite = \"public\"\n\
-         [[edge]]\nkind = \"varnish\"\nurls = [{}]\nsecret = \"{}\"\n",
-        mongo.uri,
-        wire.address,
-        urls.join(", "),
-        Varnish::SECRET,
-    );
-    let node = Parts::program("gateway", |directory, port| {
-        let server = format!("[server]\nlisten = \"127.0.0.1:{port}\"\ndrain_timeout = \"5s\"\nfill_timeout = \"1s\"\n");
-        let at = directory.join("freshet.toml");
-        // Where it cannot be written, the gateway does not start and says why.
-        let _ = std::fs::write(&at, format!("{settings}{server}"));
-        let words = [freshet, "serve".as_ref(), "--config".as_ref(), &at];
-        words.map(|word: &Path| word.display().to_string()).to_vec()
-    })
-    .await?;
-    Ok(Gateway {
-        node,
-        redis: wire,
-        purges: purges.into(),
-    })
 }

@@ -64,7 +64,7 @@ pub(super) fn faults() -> Vec<Fault> {
     ]
 }
 
-async fn killed(world: &World) -> Result<()> {
+pub(super) async fn killed(world: &World) -> Result<()> {
     let node = world.primary().await?;
     node.kill().await?;
     hold(5).await;

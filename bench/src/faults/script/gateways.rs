@@ -34,7 +34,7 @@ pub(super) fn faults() -> Vec<Fault> {
     ]
 }
 
-async fn killed(world: &World) -> Result<()> {
+pub(super) async fn killed(world: &World) -> Result<()> {
     let node = &world.gateways[0].node;
     node.kill().await?;
     node.restart().await

@@ -50,12 +50,12 @@ async fn fail_streams(world: &World, code: i32) -> Result<()> {
     let admin = World::direct(world.primary().await?)
         .await?
         .database("admin");
-    for gateway in 0..world.gateways.len() {
+    for gateway in &world.gateways {
         let data = doc! {
             "failCommands": ["getMore"],
             "errorCode": code,
             "errorLabels": ["NonResumableChangeStreamError"],
-            "appName": World::app_name(gateway),
+            "appName": &gateway.name,
         };
         let once =
             doc! { "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": data };

@@ -1,14 +1,16 @@
 //! The faults. Each breaks something under load, holds it, and mends it; when it returns, everything that it broke runs
-//! again. A new kind of part brings a file here with its own list, a place in [`all`], and its node in the [`World`].
+//! again. A new kind of part brings a file here with its own list, a place in [`acts`], and its node in the [`World`].
 
 mod database;
 mod gateways;
 mod history;
 mod redis;
 mod varnish;
+mod workers;
 
 use std::time::Duration;
 
+use freshet_invalidation::partition::Shape;
 use futures_util::future::LocalBoxFuture;
 
 use super::world::World;
@@ -33,9 +35,17 @@ macro_rules! fault {
 }
 use fault;
 
-/// All faults, in the order in which they are played.
-pub(super) fn all() -> Vec<Fault> {
-    let lists = [
+/// What is played in one world.
+pub(super) struct Act {
+    /// What the gateways run over; `None`: they match for themselves.
+    pub(super) grid: Option<Shape>,
+    /// In the order in which they are played.
+    pub(super) faults: Vec<Fault>,
+}
+
+/// All faults.
+pub(super) fn acts() -> [Act; 2] {
+    let without = [
         redis::faults(),
         history::faults(),
         database::faults(),
@@ -43,7 +53,16 @@ pub(super) fn all() -> Vec<Fault> {
         // Last: a purge that took long counts in Δ_inv for another minute.
         varnish::faults(),
     ];
-    lists.into_iter().flatten().collect()
+    [
+        Act {
+            grid: None,
+            faults: without.into_iter().flatten().collect(),
+        },
+        Act {
+            grid: Some(workers::SHAPE),
+            faults: workers::faults(),
+        },
+    ]
 }
 
 async fn hold(seconds: u64) {

@@ -42,7 +42,7 @@ pub(super) fn faults() -> Vec<Fault> {
     ]
 }
 
-async fn killed(world: &World) -> Result<()> {
+pub(super) async fn killed(world: &World) -> Result<()> {
     let node = &world.redis.redis.node;
     node.kill().await?;
     hold(3).await;
@@ -57,12 +57,12 @@ async fn stopped(world: &World) -> Result<()> {
     Ok(())
 }
 
-async fn flushed(world: &World) -> Result<()> {
-    command(world, "FLUSHALL").await
+pub(super) async fn flushed(world: &World) -> Result<()> {
+    command(world, "FLUSHALL").await.map(drop)
 }
 
 async fn functions_flushed(world: &World) -> Result<()> {
-    command(world, "FUNCTION FLUSH").await
+    command(world, "FUNCTION FLUSH").await.map(drop)
 }
 
 async fn connections_killed(world: &World) -> Result<()> {
@@ -91,14 +91,14 @@ async fn cut_off(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// One inline command on a connection of its own.
-async fn command(world: &World, words: &str) -> Result<()> {
+/// One inline command on a connection of its own; what the server says to it.
+pub(super) async fn command(world: &World, words: &str) -> Result<String> {
     let port = world.redis.redis.node.port();
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
     stream.write_all(format!("{words}\r\n").as_bytes()).await?;
-    let mut answer = [0; 64];
+    let mut answer = [0; 256];
     let length = stream.read(&mut answer).await?;
     let answer = String::from_utf8_lossy(&answer[..length]);
     anyhow::ensure!(!answer.starts_with('-'), "{words}: {answer}");
-    Ok(())
+    Ok(answer.into_owned())
 }
