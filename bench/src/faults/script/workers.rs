@@ -151,7 +151,7 @@ async fn leading(world: &World) -> Result<Option<&Worker>> {
 }
 
 /// Waits until a worker leads for which this holds.
-async fn led_by<'w>(world: &'w World, fits: impl Fn(&Worker) -> bool) -> Result<&'w Worker> {
+async fn led_by(world: &World, fits: impl Fn(&Worker) -> bool) -> Result<&Worker> {
     for _ in 0..LEADERLESS_S_MAX * 10 {
         if let Some(leader) = leading(world).await?
             && fits(leader)
