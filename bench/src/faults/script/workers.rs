@@ -144,7 +144,7 @@ async fn everything_rolled(world: &World) -> Result<()> {
 /// Who leads now; `None`: nobody.
 async fn leading(world: &World) -> Result<Option<&Worker>> {
     let Shape { queries, writes } = SHAPE;
-    let key = format!("{{freshet:{queries}x{writes}:ingest}}:leader");
+    let key = format!("{{freshet:{queries}x{writes}:offices}}:ingest:leader");
     let holder = redis::command(world, &format!("GET {key}")).await?;
     let leads = |worker: &&Worker| holder.contains(&format!("{} ", worker.cell.member()));
     Ok(world.workers.iter().find(leads))
