@@ -31,7 +31,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 50_000)]
     queries: u64,
     /// Writes.
-    #[arg(long, default_value_t = 20_000)]
+    #[arg(long, default_value_t = 10_000)]
     writes: u64,
     /// Each arrangement so many times; the middle one counts.
     #[arg(long, default_value_t = 3)]
