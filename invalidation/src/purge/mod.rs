@@ -7,6 +7,7 @@ mod backoff;
 mod cloudflare;
 mod delay;
 mod edgegrid;
+mod failing;
 mod fastly;
 mod lane;
 pub mod ledger;

@@ -12,10 +12,11 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use super::backoff::Backoff;
 use super::delay::Delay;
+use super::failing::Failing;
 use super::ledger::{Ledger, LedgerError};
 use super::port::{PurgeError, Purger};
 use super::queue::{Done, Order, Outcome, Queue, QueueLimits, Target};
@@ -79,12 +80,6 @@ struct State {
     delay: Delay,
     /// Of each node, how many requests succeeded and how many failed.
     requests: Vec<(u64, u64)>,
-}
-
-/// A node that makes no purge.
-struct Failing {
-    since: Moment,
-    requests: u64,
 }
 
 /// How a node is doing.
@@ -290,7 +285,7 @@ impl Outbox {
         confirmed: &mpsc::Sender<Vec<Confirmed>>,
         stop: &CancellationToken,
     ) {
-        let mut failing = None;
+        let mut failing = Failing::default();
         while !stop.is_cancelled() {
             let ordered = self.ordered.notified();
             tokio::pin!(ordered);
@@ -307,42 +302,10 @@ impl Outbox {
                 continue;
             }
             let purged = self.nodes[node].purge(&keys).await;
-            failing = self.tell(node, &purged, failing);
+            failing.tell(self.nodes[node].name(), &purged, self.clock.now());
             let done = self.settle(node, &keys, sent, outcome(&purged));
             if !done.is_empty() {
                 hand_on(done, confirmed).await;
-            }
-        }
-    }
-
-    /// Says when a node begins to fail and when that is over, and nothing in between: it is asked many times a second.
-    fn tell(
-        &self,
-        node: usize,
-        purged: &Result<(), PurgeError>,
-        failing: Option<Failing>,
-    ) -> Option<Failing> {
-        let name = self.nodes[node].name();
-        match (purged, failing) {
-            (Ok(()), None) => None,
-            (Ok(()), Some(Failing { since, requests })) => {
-                let for_ms = self.clock.now().since(since);
-                info!(node = name, requests, for_ms, "purges are made again");
-                None
-            }
-            (Err(error), None) => {
-                warn!(node = name, %error, "a purge failed; trying until it is made");
-                Some(Failing {
-                    since: self.clock.now(),
-                    requests: 1,
-                })
-            }
-            (Err(error), Some(failing)) => {
-                debug!(node = name, %error, "a purge failed");
-                Some(Failing {
-                    requests: failing.requests + 1,
-                    ..failing
-                })
             }
         }
     }
