@@ -26,7 +26,7 @@ pub enum Command {
     Dev(Dev),
     /// Serve, as the settings say
     Serve(Configured),
-    /// Match a part of the queries with a part of the writes, for gateways whose settings have a [grid]
+    /// Match a part of the queries with a part of the writes, for gateways whose settings have a grid
     Worker(Worker),
     /// Look for mistakes in the settings, and report every one with its place
     Check(Configured),

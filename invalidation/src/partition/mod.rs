@@ -3,7 +3,7 @@
 //! exactly one cell (InvaliDB's two-dimensional partitioning: `docs/scaling.md`).
 //!
 //! A cell is a [`crate::Pipeline`] of its own: it matches, reports to the sketch, purges. What a gateway does is
-//! register the queries whose answers it gives out ([`client`]), and drop from its tier what cells tell it changed.
+//! register the queries whose answers it gives out ([`Client`]), and drop from its tier what cells tell it changed.
 //! Between them are streams ([`streams`]): in Redis, or in one process.
 //!
 //! Who loses what makes exactly its own queries stale (rule C8, for one row): the row's generation grows, which refuses
