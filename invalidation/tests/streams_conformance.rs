@@ -9,7 +9,8 @@ use freshet_core::time::Clock;
 use freshet_fixture::fresh_database_name;
 use freshet_invalidation::partition::Shape;
 use freshet_invalidation::partition::streams::{
-    From, Line, LocalStreams, Reader, RedisStreams, RedisStreamsSettings, Row, StreamError, Streams,
+    ENTRIES_AT_ONCE_MAX, From, Line, LocalStreams, Reader, RedisStreams, RedisStreamsSettings, Row,
+    StreamError, Streams,
 };
 use rstest::rstest;
 
@@ -109,6 +110,26 @@ async fn a_reader_goes_on_where_another_was(#[case] adapter: Adapter) {
     let from = From::After(last.expect("an entry").cursor);
     let mut reader = streams.read(&CHANGES, from).await.expect("reads");
     assert_eq!(next(&mut reader).await, ["d"]);
+}
+
+/// Who reads until there were no more must come to an end under load.
+#[rstest]
+#[case(Adapter::Local)]
+#[case(Adapter::Redis(Kind::Plain))]
+#[case(Adapter::Redis(Kind::Guarded))]
+#[case(Adapter::Redis(Kind::Cluster))]
+#[tokio::test]
+async fn fewer_entries_than_may_be_are_all_there_are(#[case] adapter: Adapter) {
+    let streams = streams(adapter, &Arc::new(SystemClock::new())).await;
+    let mut reader = streams.read(&CHANGES, From::Now).await.expect("reads");
+    let bodies = vec![b"x".to_vec(); ENTRIES_AT_ONCE_MAX + 44];
+    let appended = streams.append(&CHANGES, bodies, None).await;
+    appended.expect("appended");
+    let mut counts = Vec::new();
+    for _ in 0..3 {
+        counts.push(reader.next(0).await.expect("an answer").len());
+    }
+    assert_eq!(counts, [ENTRIES_AT_ONCE_MAX, 44, 0]);
 }
 
 /// In process the length is kept, in Redis the age, about; what is read is what is there.

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
+use tokio::signal::unix::{SignalKind, signal};
+
 use crate::config::{Layers, Mistake};
 
 /// The exit code of a usage mistake (`sysexits.h`, `EX_USAGE`).
@@ -61,4 +63,18 @@ fn entropy() -> freshet_invalidation::sketch::Entropy {
     // The one place where randomness enters; below it, it is an argument.
     #[allow(clippy::disallowed_methods)]
     freshet_invalidation::sketch::Entropy(rand::random())
+}
+
+/// SIGTERM or SIGINT.
+async fn told_to_stop() {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use anyhow::Context;
 use freshet_core::time::Clock;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::{layers, mistaken};
@@ -87,7 +86,7 @@ pub async fn serve_app(
             let answer = handle(Arc::clone(&for_requests), request, connection);
             async move { Ok(answer.await) }
         },
-        told_to_stop(Arc::clone(&app)),
+        told_to_drain(Arc::clone(&app)),
     )
     .await;
     stop.cancel();
@@ -102,18 +101,8 @@ pub async fn serve_app(
     Ok(ExitCode::SUCCESS)
 }
 
-/// SIGTERM or SIGINT.
-async fn told_to_stop(app: Arc<App>) {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (
-        signal(SignalKind::terminate()),
-        signal(SignalKind::interrupt()),
-    ) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+async fn told_to_drain(app: Arc<App>) {
+    super::told_to_stop().await;
     app.draining.store(true, Ordering::Relaxed);
     app.lives.close();
     tracing::info!("draining");

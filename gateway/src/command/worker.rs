@@ -13,7 +13,6 @@ use hyper::body::Incoming;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::{layers, mistaken};
@@ -104,7 +103,7 @@ async fn serve(
     let ended = stop.clone();
     let told = async move {
         tokio::select! {
-            () = told_to_stop() => {}
+            () = super::told_to_stop() => {}
             () = ended.cancelled() => {}
         }
     };
@@ -115,20 +114,6 @@ async fn serve(
     let _ = tokio::time::timeout(END_MAX, tasks.wait()).await;
     tracing::info!("ended");
     is_told
-}
-
-/// SIGTERM or SIGINT.
-async fn told_to_stop() {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (
-        signal(SignalKind::terminate()),
-        signal(SignalKind::interrupt()),
-    ) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
 }
 
 /// Ready once it matches what comes and its effects get through.

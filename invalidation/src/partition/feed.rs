@@ -25,6 +25,8 @@ pub struct CellSource {
     last: Option<(String, Number)>,
     reader: Option<Box<dyn Reader>>,
     heard: Moment,
+    /// The next page was not read after the one before it, but looked for.
+    jumped: bool,
     /// Pages that are read and not handed on yet.
     pages: VecDeque<(String, Page)>,
 }
@@ -45,6 +47,7 @@ impl CellSource {
             line: Line::Changes(column),
             last: resume.and_then(read_token),
             reader: None,
+            jumped: false,
             pages: VecDeque::new(),
         }
     }
@@ -90,6 +93,7 @@ impl CellSource {
             let from = From::After(entry.cursor.clone());
             self.reader = Some(self.streams.read(&self.line, from).await?);
             self.pages.push_back((entry.cursor, page));
+            self.jumped = true;
         }
         Ok(())
     }
@@ -99,7 +103,12 @@ impl CellSource {
         let mut batch = Batch::default();
         while let Some((cursor, page)) = self.pages.pop_front() {
             let last = self.last.as_ref().map(|(_, number)| *number);
-            let follows = last.map_or(Follows::Directly, |last| page.number.follows(last));
+            let follows = last.map_or(Follows::Directly, |last| match self.jumped {
+                // Also what a later leader wrote again may lie between.
+                true if page.number.sequence != last.sequence + 1 => Follows::NotAtAll,
+                _ => page.number.follows(last),
+            });
+            self.jumped = false;
             if follows == Follows::Again {
                 continue;
             }
@@ -115,13 +124,9 @@ impl CellSource {
             }
             if follows == Follows::NotAtAll {
                 let missed = format!("page {} came after {last:?}", page.number.sequence);
-                let again = Page {
-                    number: page.number,
-                    ..page
-                };
                 // What is on it counts, after what was missed.
                 self.last = None;
-                self.pages.push_front((cursor, again));
+                self.pages.push_front((cursor, page));
                 return Err(SourceError::Missed(missed));
             }
             batch.follow_with(self.read(&cursor, page));

@@ -15,7 +15,7 @@ use super::feed::until;
 use super::types::Answer;
 use super::{Connect, Inner, NotCached, Ticket};
 use crate::ingest::port::{SourceError, Watermark};
-use crate::partition::streams::{From, Line, Reader, StreamError};
+use crate::partition::streams::{ENTRIES_AT_ONCE_MAX, From, Line, Reader, StreamError};
 use crate::partition::{Client, Heard, Notice, Request, Verdict};
 use crate::registry::Resource;
 use crate::sketch::port::{Scope, SketchError};
@@ -193,7 +193,8 @@ impl Inner {
         let snapshot = self.sketch.snapshot(&nothing).await?;
         client.learn(snapshot.members);
         let report = snapshot.report.ok_or(Unknown::NoCell)?;
-        while self.take_notices(heard, reader, 0).await? {}
+        // Until there were no more, and not until none comes any more: under load that would be never.
+        while self.take_notices(heard, reader, 0).await? == ENTRIES_AT_ONCE_MAX {}
         let is_new = {
             let mut state = self.state.lock();
             let is_new = state.epoch.map(|epoch| epoch.number) != Some(snapshot.epoch.number);
@@ -217,13 +218,13 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether there were any.
+    /// How many there were.
     async fn take_notices(
         &self,
         heard: &mut Heard,
         reader: &mut Box<dyn Reader>,
         wait_ms: u64,
-    ) -> Result<bool, StreamError> {
+    ) -> Result<usize, StreamError> {
         let entries = reader.next(wait_ms).await?;
         for entry in &entries {
             match Notice::read(&entry.body) {
@@ -231,7 +232,7 @@ impl Inner {
                 _ => self.forget_all(),
             }
         }
-        Ok(!entries.is_empty())
+        Ok(entries.len())
     }
 
     fn take(&self, notice: &Notice) {

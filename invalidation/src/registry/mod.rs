@@ -368,14 +368,18 @@ impl Registry {
 mod tests {
     use super::*;
 
-    #[test]
-    fn c8_what_was_active_before_changes_were_lost_is_not_trusted_after() {
-        let mut registry = Registry::new(RegistryLimits {
+    fn registry() -> Registry {
+        Registry::new(RegistryLimits {
             active_max: 10,
             members_max: 10,
             database_active_max: 10,
             ticket_ms: 1_000,
-        });
+        })
+    }
+
+    #[test]
+    fn c8_what_was_active_before_changes_were_lost_is_not_trusted_after() {
+        let mut registry = registry();
         let namespace = Namespace::new("shop", "products").expect("a name");
         let resource = Resource {
             key: Key::from("/v1/shop/products"),
@@ -397,12 +401,7 @@ mod tests {
 
     #[test]
     fn idle_collections_are_forgotten_whatever_the_feed_promised() {
-        let mut registry = Registry::new(RegistryLimits {
-            active_max: 10,
-            members_max: 10,
-            database_active_max: 10,
-            ticket_ms: 1_000,
-        });
+        let mut registry = registry();
         let namespace = Namespace::new("shop", "products").expect("a name");
         let resource = Resource {
             key: Key::from("/v1/shop/products/a?fields=n"),

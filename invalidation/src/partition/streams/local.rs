@@ -9,7 +9,7 @@ use freshet_core::time::{Clock, Moment};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::{Entry, From, Line, Reader, Row, StreamError, Streams};
+use super::{ENTRIES_AT_ONCE_MAX, Entry, From, Line, Reader, Row, StreamError, Streams};
 
 /// The adapter. Clones share the streams.
 #[derive(Clone)]
@@ -207,9 +207,6 @@ struct LocalReader {
     next: u64,
     bell: watch::Receiver<()>,
 }
-
-/// Entries that are handed out at a time.
-const ENTRIES_AT_ONCE_MAX: usize = 256;
 
 impl LocalReader {
     fn take(&mut self) -> Vec<Entry> {

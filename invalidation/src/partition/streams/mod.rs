@@ -49,10 +49,14 @@ pub struct Entry {
     pub body: Vec<u8>,
 }
 
+/// Entries that are read at a time. Fewer: there were no more just then.
+pub const ENTRIES_AT_ONCE_MAX: usize = 256;
+
 /// Reads one stream.
 #[async_trait]
 pub trait Reader: Send {
-    /// The next entries: at once if there are some, else waits for up to `wait_ms`. Cancel safe.
+    /// The next entries, up to [`ENTRIES_AT_ONCE_MAX`]: at once if there are some, else waits for up to `wait_ms`. Cancel
+    /// safe.
     async fn next(&mut self, wait_ms: u64) -> Result<Vec<Entry>, StreamError>;
 }
 

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use redis::streams::{StreamId, StreamRangeReply, StreamReadReply};
 use redis::{FromRedisValue, RedisResult, Script, ScriptInvocation};
 
-use super::{Entry, From, Line, Reader, Row, StreamError, Streams};
+use super::{ENTRIES_AT_ONCE_MAX, Entry, From, Line, Reader, Row, StreamError, Streams};
 use crate::connection::{Connection, RedisServer, connect};
 use crate::partition::Shape;
 
@@ -52,8 +52,6 @@ struct Heard {
 const FIELD: &str = "e";
 /// A stream that nobody writes to is gone after so long, milliseconds.
 const IDLE_MS_MAX: u64 = 3_600_000;
-/// Entries that are read at a time.
-const ENTRIES_AT_ONCE_MAX: usize = 256;
 
 /// KEYS: stream, its term. ARGV: term or '', retention, how long a stream that nobody writes to stays, entries.
 static APPEND: LazyLock<Script> = LazyLock::new(|| {
@@ -177,11 +175,12 @@ async fn bounded<T>(
     })
 }
 
-fn entry(id: &StreamId) -> Option<Entry> {
-    Some(Entry {
+/// One that is not ours is an entry too, which nobody can read: who counts them counts right.
+fn entry(id: &StreamId) -> Entry {
+    Entry {
         cursor: id.id.clone(),
-        body: id.get(FIELD)?,
-    })
+        body: id.get(FIELD).unwrap_or_default(),
+    }
 }
 
 #[async_trait]
@@ -208,7 +207,7 @@ impl Streams for RedisStreams {
         command.arg("COUNT").arg(1);
         let mut connection = self.connection.clone();
         let reply: StreamRangeReply = self.run(command.query_async(&mut connection)).await?;
-        Ok(reply.ids.first().and_then(entry))
+        Ok(reply.ids.first().map(entry))
     }
 
     async fn read(&self, line: &Line, from: From) -> Result<Box<dyn Reader>, StreamError> {
@@ -333,6 +332,6 @@ impl Reader for RedisReader {
         if let Some(last) = ids.last() {
             self.after = last.id.clone();
         }
-        Ok(ids.iter().filter_map(entry).collect())
+        Ok(ids.iter().map(entry).collect())
     }
 }

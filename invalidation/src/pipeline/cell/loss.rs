@@ -41,13 +41,15 @@ impl Inner {
                 // Until its purges are confirmed, its silence is what tells how late they are (Δ_inv).
                 self.purged_since(self.clock.now()).await;
                 self.dismiss(&member).await;
+                // Should it go again, whoever is left need not wait. If this fails, they wait.
+                let _ = role.streams.step_down(&burial(&member), &role.holder).await;
             }
         }
     }
 
     /// Whether it is this cell that sees to one that is gone: one of those that are left does. False once somebody has.
     async fn buries(&self, role: &CellRole, member: &str) -> bool {
-        let office = format!("bury:{member}");
+        let office = burial(member);
         loop {
             if !role.gone.borrow().iter().any(|one| one == member) {
                 return false;
@@ -164,6 +166,10 @@ impl Inner {
             tokio::time::sleep(Duration::from_millis(KEEP_UP_MS)).await;
         }
     }
+}
+
+fn burial(member: &str) -> String {
+    format!("bury:{member}")
 }
 
 /// Why a row is not lost yet.
